@@ -64,6 +64,8 @@ class CustomVersion:
         columns: ``additionalPrinterColumns``.
         selectable: The fields of field selectors, such as "spec.color".
         scale: The paths of the scale subresource; None without it.
+        replica_paths: apiVersion -> the steps to the field that a Scale changes, of all versions of
+            the definition; None for a version without the subresource.
         has_status: True with the status subresource.
         has_rules: Whether rules in CEL are evaluated for its objects.
         is_costly: Whether the schema has rules, patterns or alternatives, whose evaluation can take
@@ -80,6 +82,7 @@ class CustomVersion:
     columns: tuple[dict[str, Any], ...] = ()
     selectable: tuple[str, ...] = ()
     scale: Mapping[str, str] | None = None
+    replica_paths: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     has_status: bool = False
     has_rules: bool = False
     is_costly: bool = False

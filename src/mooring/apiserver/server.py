@@ -142,7 +142,7 @@ class ApiServer:
         events = EventExpiry(self.registry, self.deleter, ttl_s=event_ttl_s)
         self.authorizer = Authorizer(self.store)
         account_tokens = AccountTokens(self.store, clock=clock, rng=rng)
-        self.tokens.accept_from(account_tokens.identity_of)
+        self.tokens.accept_from(account_tokens.credential_of)
         self._handlers = ResourceHandlers(
             self.registry,
             self.deleter,

@@ -50,6 +50,7 @@ SCENARIO_FILES = (
     "formats",
     "costs",
     "versions",
+    "applies",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

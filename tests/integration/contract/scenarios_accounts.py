@@ -98,3 +98,17 @@ def a_token_is_bound_to_an_object(api: Api, namespace: str) -> None:
     assert _request(api, account, boundObjectRef=strange).code == 400
     token = _request(api, account, boundObjectRef=reference).body["status"]["token"]
     assert _review(api, token)["authenticated"]
+
+
+@scenario
+def tokens_have_audiences(api: Api, namespace: str) -> None:
+    account = _account(api, namespace)
+    server = "https://kubernetes.default.svc"
+    for issued in ([], ["vault"], ["vault", "b"], ["vault", server]):
+        token = _request(api, account, audiences=issued).body["status"]["token"]
+        for demanded in ([], [server], ["vault"], ["b", "vault"], [server, "vault"], ["other"]):
+            status = _review(api, token, audiences=demanded)
+            api.note("audiences", status.get("audiences"), status.get("error"))
+            expected = [name for name in demanded or [server] if name in (issued or [server])]
+            assert status.get("audiences", []) == expected
+    assert _review(api, "unknown", audiences=["vault"])["error"] == "invalid bearer token"

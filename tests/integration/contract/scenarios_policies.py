@@ -240,3 +240,83 @@ def invalid_classes_are_refused(api: Api, namespace: str) -> None:
     ):
         obj = document("IngressClass", "networking.k8s.io/v1", namespace, spec=spec)
         _refuse(api, f"/{NETWORKING}/ingressclasses", obj)
+
+
+_NODE_AFFINITY = {
+    "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]
+    }
+}
+_POD_AFFINITY = {
+    "requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "a", "labelSelector": {"matchLabels": {"a": "b"}}}
+    ]
+}
+_STARTED = {"startTime": "2026-01-01T00:00:00Z"}
+_PAUSED = {**_STARTED, "conditions": [{"type": "Suspended", "status": "True"}]}
+
+
+@scenario
+def templates_of_suspended_jobs_may_change_in_part(api: Api, namespace: str) -> None:
+    jobs = path("apis/batch/v1", namespace, "jobs")
+    containers = [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]
+    resources = {"requests": {"cpu": "1"}}
+    changes: list[dict[str, Any]] = [
+        {"containers": [{"image": "other"}, {}]},
+        {"containers": [{"resources": resources}, {}]},
+        {"containers": [{"name": "e", "resources": resources}, {}]},
+        {"containers": [{}]},
+        {"initContainers": [{"resources": resources}]},
+        {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "a"}]},
+        {"schedulingGates": [{"name": "a/b"}]},
+        {"affinity": {"nodeAffinity": _NODE_AFFINITY}},
+        {"affinity": {"nodeAffinity": _NODE_AFFINITY, "podAffinity": _POD_AFFINITY}},
+        {"affinity": {}},
+        {"affinity": None},
+        {"schedulerName": "other"},
+        {},
+    ]
+    befores: list[dict[str, Any]] = [
+        {},
+        {"affinity": {"nodeAffinity": _NODE_AFFINITY}},
+        {"affinity": {"podAffinity": _POD_AFFINITY}},
+    ]
+    states: list[tuple[bool, dict[str, Any]]] = [
+        (True, {}),
+        (True, _STARTED),
+        (True, _PAUSED),
+        (True, {**_PAUSED, "active": 1}),
+        (False, {}),
+    ]
+    cases = [
+        (is_suspended, status, before, change)
+        for is_suspended, status in states
+        for before in (befores if is_suspended and "active" not in status else befores[:1])
+        for change in changes
+    ]
+    for number, (is_suspended, status, before, change) in enumerate(cases):
+        spec = {"restartPolicy": "Never", "containers": containers, **before}
+        spec["initContainers"] = [{"name": "z", "image": "i"}]
+        name = f"j-{number}"
+        made = {"suspend": is_suspended, "template": {"spec": spec}}
+        api.post(jobs, document("Job", "batch/v1", name, spec=made))
+        if status:
+            api.patch(f"{jobs}/{name}/status", {"status": status})
+        job = api.get(f"{jobs}/{name}").body
+        _change_template(job["spec"]["template"], change)
+        answer = api.ask("PUT", f"{jobs}/{name}", job)
+        if answer.code == 422:
+            # Upstream prints the fields of its own types.
+            api.notes.pop()
+            api.note(name, 422, answer.message.partition("Invalid value")[0])
+
+
+def _change_template(template: dict[str, Any], change: dict[str, Any]) -> None:
+    if not change:
+        template["metadata"]["annotations"] = {"a": "b"}
+    for field, value in change.items():
+        if not field.lower().endswith("containers"):
+            template["spec"][field] = value
+            continue
+        old = template["spec"][field]
+        template["spec"][field] = [{**old[at], **part} for at, part in enumerate(value)]

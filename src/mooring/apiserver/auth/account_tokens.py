@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.auth.authentication import (
+    API_AUDIENCE,
     SERVICE_ACCOUNT_PREFIX,
+    Credential,
     UserInfo,
     service_account_groups,
 )
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
     from mooring.clock import Clock, Rng
 
-ISSUER = "https://kubernetes.default.svc"
+ISSUER = API_AUDIENCE
 _KEY_BYTES = 32
 ACCOUNTS = resource_named("", "serviceaccounts")
 #: What a token can be bound to: kind -> resource and the name of the claim.
@@ -87,14 +89,14 @@ class AccountTokens:
         signed = f"{_encoded(_HEADER)}.{_encoded(claims)}"
         return f"{signed}.{self._signature(signed)}"
 
-    def identity_of(self, token: str) -> UserInfo | None:
-        """Returns the identity of a token for this server; None if it is not valid."""
+    def credential_of(self, token: str) -> Credential | None:
+        """Returns the identity and the audiences of a token; None if it is not valid."""
         signed, _, signature = token.rpartition(".")
         expected = self._signature(signed).encode()
         if not hmac.compare_digest(expected, signature.encode("utf-8", "surrogateescape")):
             return None
         claims = _decoded(signed.rpartition(".")[2])
-        if claims is None or claims["exp"] <= self._clock.wall_s() or ISSUER not in claims["aud"]:
+        if claims is None or claims["exp"] <= self._clock.wall_s():
             return None
         private = claims["kubernetes.io"]
         namespace, account = private["namespace"], private["serviceaccount"]
@@ -106,7 +108,8 @@ class AccountTokens:
         if not is_bound or not self._exists(ACCOUNTS, namespace, account):
             return None
         groups = service_account_groups(namespace)
-        return UserInfo(claims["sub"], groups, account["uid"]).authenticated()
+        identity = UserInfo(claims["sub"], groups, account["uid"]).authenticated()
+        return Credential(identity, tuple(claims["aud"]))
 
     def _exists(self, resource: Any, namespace: str, reference: dict[str, str]) -> bool:
         in_namespace = namespace if resource.namespaced else ""

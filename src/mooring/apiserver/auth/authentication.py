@@ -26,6 +26,8 @@ TOKEN_LENGTH_MAX = 4096
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+#: The audience of this server: its tokens are meant for it unless they have others.
+API_AUDIENCE = "https://kubernetes.default.svc"
 #: The start of the user names of service accounts: "system:serviceaccount:NAMESPACE:NAME".
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 #: Pass the identity from the HTTP front end to the handler; a client's own are removed.
@@ -55,6 +57,20 @@ class UserInfo(NamedTuple):
         """Returns the request headers that pass the identity to a handler."""
         headers = {USER_HEADER: self.user, GROUPS_HEADER: ",".join(self.groups)}
         return {**headers, UID_HEADER: self.uid} if self.uid else headers
+
+
+class Credential(NamedTuple):
+    """The content of a valid token.
+
+    Attributes:
+        identity: The client that has the token.
+        audiences: The servers that accept the token.
+        is_for_any: True if the token itself has no audiences.
+    """
+
+    identity: UserInfo
+    audiences: tuple[str, ...]
+    is_for_any: bool = False
 
 
 ANONYMOUS = UserInfo("system:anonymous", (UNAUTHENTICATED,))
@@ -99,10 +115,10 @@ class Tokens:
 
     def __init__(self) -> None:
         self._by_digest: dict[bytes, UserInfo] = {}
-        self._sources: list[Callable[[str], UserInfo | None]] = []
+        self._sources: list[Callable[[str], Credential | None]] = []
 
-    def accept_from(self, source: Callable[[str], UserInfo | None]) -> None:
-        """Accepts the tokens for which a function returns an identity."""
+    def accept_from(self, source: Callable[[str], Credential | None]) -> None:
+        """Accepts the tokens for which a function returns a credential."""
         self._sources.append(source)
 
     def issue(self, identity: UserInfo) -> str:
@@ -117,12 +133,19 @@ class Tokens:
         self._by_digest.pop(_digest(token), None)
 
     def identity_of(self, token: str) -> UserInfo | None:
-        """Returns the identity of a token; None if it is unknown."""
+        """Returns the identity of a token for this server; None if it is unknown."""
+        credential = self.credential_of(token)
+        if credential is None or API_AUDIENCE not in credential.audiences:
+            return None
+        return credential.identity
+
+    def credential_of(self, token: str) -> Credential | None:
+        """Returns the identity and the audiences of a token; None if it is unknown."""
         identity = self._by_digest.get(_digest(token))
         if identity is not None:
-            return identity
-        identities = (source(token) for source in self._sources)
-        return next((identity for identity in identities if identity is not None), None)
+            return Credential(identity, (API_AUDIENCE,), is_for_any=True)
+        credentials = (source(token) for source in self._sources)
+        return next((credential for credential in credentials if credential is not None), None)
 
     def authenticate(self, authorization: str | None) -> UserInfo | None:
         """Returns the identity of an Authorization header; None without one.

@@ -23,8 +23,15 @@ class WrongMetadata(Exception):
     """The metadata, or a name of an object inside, has a wrong type; the message is Go's."""
 
 
-def read_custom(raw: dict[str, Any], schema: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def read_custom(
+    raw: dict[str, Any], schema: dict[str, Any], *, drops_nulls: bool = True
+) -> tuple[dict[str, Any], list[str]]:
     """Returns the object as it is stored, and the paths of unknown fields; ``raw`` is changed.
+
+    Args:
+        raw: Decoded.
+        schema: Of the definition's version.
+        drops_nulls: False if the validation has to refuse nulls where none may be.
 
     Raises:
         WrongMetadata: The metadata cannot be read.
@@ -36,7 +43,8 @@ def read_custom(raw: dict[str, Any], schema: dict[str, Any]) -> tuple[dict[str, 
         if name != "metadata":
             raw[name] = _with_go_numbers(value)
     _prune(raw, schema, "", unknown, is_object=True)
-    _drop_nulls(raw, schema)
+    if drops_nulls:
+        _drop_nulls(raw, schema)
     fill_defaults(raw, schema)
     return raw, sorted(unknown)
 

@@ -176,6 +176,7 @@ def _resource(
             field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
         ),
         scale=scale,
+        replica_paths=_replica_paths(spec),
         has_status="status" in parts,
         has_rules=has_rules(schema),
         is_costly=_is_costly(schema),
@@ -209,6 +210,15 @@ _AGE = {
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
     "jsonPath": ".metadata.creationTimestamp",
 }
+
+
+def _replica_paths(spec: Object) -> dict[str, tuple[str, ...] | None]:
+    paths: dict[str, tuple[str, ...] | None] = {}
+    for version in spec["versions"]:
+        scale = (version.get("subresources") or {}).get("scale")
+        steps = tuple(scale["specReplicasPath"].removeprefix(".").split(".")) if scale else None
+        paths[f"{spec['group']}/{version['name']}"] = steps
+    return paths
 
 
 def _deprecation_warning(group: str, kind: str, version: Object) -> str:

@@ -51,7 +51,7 @@ def _field(schema: dict[str, Any], parts: list[CustomStruct]) -> Field:
         items = _field(schema.get("items") or {}, parts)
         return Field(f"[]{items.type_name}", POINTER, list_type=list_type, keys=keys)
     if kind in _SCALARS:
-        return Field(_SCALARS[kind], POINTER)
+        return Field(_SCALARS[kind], POINTER, default=schema.get("default"))
     atomic = "atomic" if schema.get("x-kubernetes-map-type") == "atomic" else ""
     return Field(_mapping(schema, parts), POINTER, list_type=atomic)
 

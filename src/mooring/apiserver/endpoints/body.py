@@ -129,6 +129,8 @@ def convert_object(
     keys: Sequence[Key] = (),
     yaml_problems: Sequence[str] = (),
     patch_problems: Sequence[str] = (),
+    *,
+    drops_nulls: bool = True,
 ) -> Object:
     """Converts decoded JSON to an object of the expected kind.
 
@@ -140,13 +142,14 @@ def convert_object(
         keys: As ``find_duplicates`` returns them.
         yaml_problems: With the keys of a YAML text, as ``decode_yaml`` returns them.
         patch_problems: With the fields of the patch that led to the object.
+        drops_nulls: False for a custom object whose nulls are validated: an apply leaves them.
 
     Raises:
         ApiStatusError: 400.
     """
     _check_kind(raw, expected)
     if expected.custom is not None:
-        obj, problems = _convert_custom(raw, expected, validation, keys)
+        obj, problems = _convert_custom(raw, expected, validation, keys, drops_nulls=drops_nulls)
         _report(yaml_problems, [*patch_problems, *problems], expected, validation, warnings)
         return obj
     reader = reader_of(expected.type_name)
@@ -190,12 +193,12 @@ def _duplicate(path: str) -> str:
 
 
 def _convert_custom(
-    raw: Any, expected: Expected, validation: str, keys: Sequence[Key]
+    raw: Any, expected: Expected, validation: str, keys: Sequence[Key], *, drops_nulls: bool
 ) -> tuple[Object, list[str]]:
     """Returns a custom object, and its unknown and duplicate fields."""
     assert expected.custom is not None
     try:
-        obj, unknown = read_custom(raw, expected.custom.schema)
+        obj, unknown = read_custom(raw, expected.custom.schema, drops_nulls=drops_nulls)
     except WrongMetadata as error:
         raise bad_request(f"{_unhandled(expected)}: {error}") from None
     if validation == "Ignore":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +22,6 @@ from mooring.apiserver.endpoints.body import (
     Expected,
     check_yaml,
     convert_object,
-    decode_yaml,
     media_type_of,
 )
 from mooring.apiserver.endpoints.listing import check_read_version, list_page, list_page_steps
@@ -32,9 +31,11 @@ from mooring.apiserver.endpoints.request import (
     Request,
     check_name,
     convert_patched,
+    decode_applied,
     decode_patch,
     expected_object,
     json_response,
+    no_typed_object,
     read_body,
     read_delete_options,
     renderer_for,
@@ -43,11 +44,8 @@ from mooring.apiserver.endpoints.steps import Steps
 from mooring.apiserver.errors import (
     ApiStatusError,
     FieldError,
-    bad_request,
-    conflict,
     method_not_allowed,
     no_such_path,
-    not_found,
     unsupported_media_type,
 )
 from mooring.apiserver.patch.apply import apply
@@ -61,11 +59,10 @@ from mooring.apiserver.patch.patch import (
 )
 from mooring.apiserver.registry.delete_options import DeleteOptions, options_of
 from mooring.apiserver.registry.deletion import Deleter
-from mooring.apiserver.registry.registry import MODIFIED
+from mooring.apiserver.registry.registry import absent
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import BINDINGS, CERTIFICATE_REQUESTS, DEFINITIONS, struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_served, to_stored
-from mooring.apiserver.schema.type_errors import json_kind
 from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
 from mooring.apiserver.warnings import (
@@ -267,7 +264,7 @@ class ResourceHandlers:
     ) -> Object:
         if present is None:
             # Also for the kinds that a PUT creates.
-            raise not_found(request.path.resource, request.target.name)
+            raise absent(request.target)
         patch = decode_patch(request, media_type)
         resource = request.path.resource
         original = to_served(resource, present) if is_view(resource) else present
@@ -281,12 +278,8 @@ class ResourceHandlers:
         self, request: Request, media_type: str, present: Object | None, options: WriteOptions
     ) -> Object:
         del media_type
-        try:
-            config, problems = decode_yaml(request.body)
-        except ValueError as error:
-            raise bad_request(f"error decoding YAML: {error}") from error
-        _check_apply_body(request, config, present)
         resource = request.path.resource
+        config, problems = decode_applied(request, resource, present)
         live = present
         if present is not None and is_view(resource):
             live = to_served(resource, present)
@@ -299,7 +292,14 @@ class ResourceHandlers:
             force=bool(request.query.flag("force")),
         )
         check_yaml(problems, options.validation, request.warnings)
-        obj = convert_object(merged, expected_object(request), options.validation, request.warnings)
+        obj = convert_object(
+            merged,
+            expected_object(request),
+            options.validation,
+            request.warnings,
+            drops_nulls=False,
+        )
+        check_name(request, obj)
         return to_stored(resource, obj) if is_view(resource) else obj
 
     # ------------------------------------------------------------------ deleting
@@ -396,50 +396,7 @@ def _check_live(resource: Resource, live: Object) -> None:
         if ": duplicate entries for key " not in problem
     ]
     if problems:
-        raise _no_typed_object("live", resource, live, problems)
-
-
-def _no_typed_object(
-    role: str, resource: Resource, obj: Object, problems: list[str]
-) -> ApiStatusError:
-    metadata = obj.get("metadata", {})
-    name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
-    lead = f"({name}; {_kind_text(resource)})"
-    details = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
-    return ApiStatusError(500, "", f"failed to create typed {role} object {lead}: {details}")
-
-
-def _check_apply_body(request: Request, config: Any, present: Object | None) -> None:
-    resource = request.path.resource
-    fields = config if isinstance(config, dict) else {}
-    api_version, kind = _text(fields, "apiVersion"), _text(fields, "kind")
-    if config is not None and not isinstance(config, dict):
-        problem = f"json: cannot unmarshal {json_kind(config)} into Go value of type "
-        lead = "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
-        raise bad_request(f"{lead}{problem}map[string]interface {{}}")
-    if (api_version, kind) != (resource.api_version, resource.kind):
-        group, _, version = api_version.rpartition("/")
-        if "/" in group:  # upstream omits the kind as well
-            group = version = kind = ""
-        raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
-    metadata = fields.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    if isinstance(metadata.get("managedFields"), list):
-        raise bad_request("metadata.managedFields must be nil")
-    problems = find_apply_errors(struct_of(resource), fields)
-    if problems:
-        raise _no_typed_object("patch", resource, {"metadata": metadata}, problems)
-    # An existing object has its name already; the applied configuration may omit it.
-    live = {"name": request.path.name} if present is not None else {}
-    check_name(request, {"metadata": {**live, **metadata}})
-    if metadata.get("uid") and present is None:
-        problem = f"the provided object specified uid {metadata['uid']}, and no existing object was"
-        name = request.path.name
-        raise conflict(resource.group, resource.name, name, f"uid mismatch: {problem} found")
-    version = metadata.get("resourceVersion", "")
-    if version and present is not None and version != present["metadata"]["resourceVersion"]:
-        name = request.path.name
-        raise conflict(resource.group, resource.name, name, MODIFIED)
+        raise no_typed_object("live", resource, live, problems)
 
 
 def _selection(request: Request) -> Selection:
@@ -450,13 +407,3 @@ def _selection(request: Request) -> Selection:
         labels=query.text("labelSelector"),
         fields=query.text("fieldSelector"),
     )
-
-
-def _text(obj: Object, name: str) -> str:
-    """Returns a string field of an object that is not validated yet; "" if it has another type."""
-    value = obj.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _kind_text(resource: Resource) -> str:
-    return f"{resource.group}/{resource.version}, Kind={resource.kind}"

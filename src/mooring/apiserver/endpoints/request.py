@@ -6,7 +6,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/{rest,namer,response}.go.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,13 @@ from mooring.apiserver.endpoints.rendering import SHAPES, Renderer
 from mooring.apiserver.errors import (
     ApiStatusError,
     bad_request,
+    conflict,
     invalid,
     invalid_object,
     quoted,
     unsupported_media_type,
 )
+from mooring.apiserver.patch.apply_errors import find_apply_errors
 from mooring.apiserver.patch.patch import JSON_PATCH, STRATEGIC_PATCH
 from mooring.apiserver.patch.strategic_merge import conversion_problem, go_text
 from mooring.apiserver.registry.registry import Target
@@ -46,7 +48,7 @@ from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 
 if TYPE_CHECKING:
     from mooring.apiserver.endpoints.query import Query, WriteOptions
-    from mooring.apiserver.resources import ResourcePath
+    from mooring.apiserver.resources import Resource, ResourcePath
     from mooring.apiserver.types import Object
 
 HttpResponse = tuple[int, dict[str, str], bytes]
@@ -216,6 +218,85 @@ def convert_patched(
             value = msgspec.json.encode(patched).decode()
         field_error = invalid("patch", value, problem or error.message)
         raise invalid_object("", "", [field_error]) from None
+
+
+def decode_applied(
+    request: Request, resource: Resource, present: Object | None
+) -> tuple[Object, Sequence[str]]:
+    """Returns the configuration that a client applies, and the problems of its YAML.
+
+    Args:
+        request: Server-side apply.
+        resource: Of the configuration: that of the request, or of its subresource.
+        present: The object as stored; None if there is none.
+
+    Raises:
+        ApiStatusError: 400, 409, 500.
+    """
+    try:
+        config, problems = decode_yaml(request.body)
+    except ValueError as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+    _check_applied(request, resource, config, present)
+    return config, problems
+
+
+def _check_applied(
+    request: Request, resource: Resource, config: Any, present: Object | None
+) -> None:
+    fields = config if isinstance(config, dict) else {}
+    api_version, kind = _text(fields, "apiVersion"), _text(fields, "kind")
+    if config is not None and not isinstance(config, dict):
+        problem = f"json: cannot unmarshal {json_kind(config)} into Go value of type "
+        lead = "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+        raise bad_request(f"{lead}{problem}map[string]interface {{}}")
+    if (api_version, kind) != (resource.api_version, resource.kind):
+        group, _, version = api_version.rpartition("/")
+        if "/" in group:  # upstream omits the kind as well
+            group = version = kind = ""
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
+    metadata = fields.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if isinstance(metadata.get("managedFields"), list):
+        raise bad_request("metadata.managedFields must be nil")
+    problems = find_apply_errors(struct_of(resource), fields)
+    if problems:
+        raise no_typed_object("patch", resource, {"metadata": metadata}, problems)
+    if present is not None:
+        return  # the name and the version are those of the merged object
+    check_name(request, {"metadata": metadata})
+    if metadata.get("uid"):
+        problem = f"the provided object specified uid {metadata['uid']}, and no existing object was"
+        name = request.path.name
+        raise conflict(resource.group, resource.name, name, f"uid mismatch: {problem} found")
+
+
+def no_typed_object(
+    role: str, resource: Resource, obj: Object, problems: list[str]
+) -> ApiStatusError:
+    """Returns error 500: an object does not fit its schema.
+
+    Args:
+        role: "patch" or "live".
+        resource: Of the object.
+        obj: The object.
+        problems: As ``find_apply_errors`` returns them.
+    """
+    metadata = obj.get("metadata", {})
+    name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
+    lead = f"({name}; {_kind_text(resource)})"
+    details = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
+    return ApiStatusError(500, "", f"failed to create typed {role} object {lead}: {details}")
+
+
+def _text(obj: Object, name: str) -> str:
+    """Returns a string field of an object that is not validated yet; "" if it has another type."""
+    value = obj.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _kind_text(resource: Resource) -> str:
+    return f"{resource.group}/{resource.version}, Kind={resource.kind}"
 
 
 def check_name(request: Request, obj: Object) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.auth.authentication import Tokens, UserInfo
+from mooring.apiserver.auth.authentication import API_AUDIENCE, Tokens, UserInfo
 from mooring.apiserver.auth.authorization import Attributes
 from mooring.apiserver.auth.rbac import joined, rules_in
 from mooring.apiserver.errors import (
@@ -23,6 +23,7 @@ from mooring.apiserver.errors import (
     invalid,
     invalid_object,
     not_found,
+    quoted,
     required,
 )
 from mooring.apiserver.patch.managed_fields import FieldManager, track_create
@@ -31,11 +32,11 @@ from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mooring.apiserver.auth.rbac import Authorizer
     from mooring.apiserver.resources import Resource
-
-#: The audience of tokens, unless a review has another one.
-AUDIENCE = "https://kubernetes.default.svc"
+_INVALID = "invalid bearer token"
 
 
 def review(
@@ -140,14 +141,24 @@ def _token(spec: dict[str, Any], tokens: Tokens) -> dict[str, Any]:
     token = spec.get("token") or ""
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
-    identity = tokens.identity_of(token)
-    audiences = spec.get("audiences") or [AUDIENCE]
-    if identity is None or AUDIENCE not in audiences:
-        return {"user": {}, "error": "invalid bearer token"}
+    credential = tokens.credential_of(token)
+    demanded = spec.get("audiences") or [API_AUDIENCE]
+    audiences = [name for name in demanded if credential and name in credential.audiences]
+    if credential is None or (not audiences and credential.is_for_any):
+        return {"user": {}, "error": _INVALID}
+    if not audiences:
+        own, others = _quoted_list(credential.audiences), _quoted_list(demanded)
+        problem = f"token audiences {own} is invalid for the target audiences {others}"
+        return {"user": {}, "error": f"[{_INVALID}, {problem}]"}
+    identity = credential.identity
     user: dict[str, Any] = {"username": identity.user, "groups": list(identity.groups)}
     if identity.uid:
         user["uid"] = identity.uid
-    return {"authenticated": True, "user": user, "audiences": [AUDIENCE]}
+    return {"authenticated": True, "user": user, "audiences": audiences}
+
+
+def _quoted_list(names: Sequence[str]) -> str:
+    return f"[{' '.join(map(quoted, names))}]"
 
 
 def _subject(spec: dict[str, Any]) -> UserInfo:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.custom.paths import find
-from mooring.apiserver.errors import conflict, invalid_object
+from mooring.apiserver.errors import conflict, internal_error, invalid_object, quoted
 from mooring.apiserver.names import path_segment
 from mooring.apiserver.registry.registry import storage_conflict
 from mooring.apiserver.validation.metadata import validate_metadata
@@ -62,6 +62,17 @@ def _scale_of_custom(obj: Object, metadata: Object, paths: Mapping[str, str]) ->
     if selector:
         scale["status"]["selector"] = selector
     return scale
+
+
+def check_replicas(obj: Object, custom: CustomVersion | None) -> None:
+    """Checks that a custom object has the field of its replicas, as a read of its Scale needs it.
+
+    Raises:
+        ApiStatusError: 500.
+    """
+    path = (custom.scale or {}).get("specReplicasPath") if custom is not None else None
+    if path and not any(True for _ in find(obj, path)):
+        raise internal_error(f"the spec replicas field {quoted(path)} does not exist")
 
 
 def check_scale(scale: Object, present: Object, target: Target, *, is_patch: bool) -> None:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mooring.apiserver.endpoints.binding import bind
-from mooring.apiserver.endpoints.body import Expected, media_type_of
+from mooring.apiserver.endpoints.body import (
+    Expected,
+    check_yaml,
+    convert_object,
+    media_type_of,
+)
 from mooring.apiserver.endpoints.eviction import evict
 from mooring.apiserver.endpoints.pod_logs import pod_log
 from mooring.apiserver.endpoints.request import (
@@ -20,16 +25,24 @@ from mooring.apiserver.endpoints.request import (
     Request,
     check_name,
     convert_patched,
+    decode_applied,
     decode_patch,
     json_response,
     read_body,
     renderer_for,
 )
-from mooring.apiserver.endpoints.scale import apply_scale, check_scale, scale_of
+from mooring.apiserver.endpoints.scale import apply_scale, check_replicas, check_scale, scale_of
 from mooring.apiserver.endpoints.token_request import TOKEN_REQUESTS, request_token
 from mooring.apiserver.errors import ApiStatusError, bad_request, no_such_path
-from mooring.apiserver.patch.managed_fields import FieldManager, track_create
+from mooring.apiserver.patch.apply import apply
+from mooring.apiserver.patch.managed_fields import FieldManager, track_create, track_update
 from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, apply_patch
+from mooring.apiserver.patch.scale_fields import (
+    SCALES,
+    entries_of_scale,
+    entries_of_workload,
+    replica_paths,
+)
 from mooring.apiserver.registry.registry import Target, check_namespace
 from mooring.apiserver.resources import resource_named, struct_of_subresource
 from mooring.apiserver.schema.event_conversion import as_of_today
@@ -144,30 +157,57 @@ class Subresources:
         present = as_of_today(resource, self._registry.get(request.target).object())
         renderer = renderer_for(request, self._registry.clock.wall_s())
         if request.method == "GET":
+            check_replicas(present, custom)
             return json_response(
                 request, 200, renderer.render_subresource(scale_of(present, custom))
             )
-        if request.method == "PUT":
-            scale, options = self._read_subresource_body(request)
-        else:
-            media_type = media_type_of(request.headers)
-            if media_type not in PATCH_TYPES or media_type == APPLY_PATCH:
-                raise ApiStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-            options = request.query.write_options("PatchOptions", request.headers)
-            patch = decode_patch(request, media_type)
-            raw = apply_patch(media_type, scale_of(present, custom), patch, _SCALE.type_name)
-            scale = convert_patched(request, _SCALE, raw, patch, options)
+        paths = replica_paths(resource)
+        entries = present["metadata"].get("managedFields", [])
+        before = scale_of(present, custom)
+        before["metadata"]["managedFields"] = entries_of_scale(entries, paths)
+        scale, options = self._written_scale(request, before)
         check_name(request, scale)
         check_namespace(request.target, scale["metadata"])
         check_scale(scale, present, request.target, is_patch=request.method == "PATCH")
+        scale_entries = scale["metadata"].get("managedFields", [])
 
         def change(obj: Object | None) -> Object:
             assert obj is not None
-            return apply_scale(as_of_today(resource, obj), scale, custom=custom)
+            scaled = apply_scale(as_of_today(resource, obj), scale, custom=custom)
+            version = resource.api_version
+            tracked = entries_of_workload(entries, scale_entries, paths, version)
+            scaled["metadata"]["managedFields"] = tracked
+            return scaled
 
         author = FieldManager(options.manager, resource, "scale", self._registry.now())
         stored, _ = self._registry.update(
-            request.target, change, writer=author, dry_run=options.is_dry
+            request.target, change, writer=author, is_tracked=True, dry_run=options.is_dry
         )
         obj = stored.object() if isinstance(stored, Stored) else stored
         return json_response(request, 200, renderer.render_subresource(scale_of(obj, custom)))
+
+    def _written_scale(self, request: Request, before: Object) -> tuple[Object, WriteOptions]:
+        """Returns the Scale that a client writes, with its managedFields."""
+        now = self._registry.now()
+        if request.method == "PUT":
+            scale, options = self._read_subresource_body(request)
+            track_update(scale, before, FieldManager(options.manager, SCALES, "scale", now))
+            return scale, options
+        media_type = media_type_of(request.headers)
+        if media_type not in PATCH_TYPES:
+            raise ApiStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        is_apply = media_type == APPLY_PATCH
+        options = request.query.write_options("PatchOptions", request.headers, is_apply=is_apply)
+        writer = FieldManager(options.manager, SCALES, "scale", now)
+        if is_apply:
+            config, problems = decode_applied(request, SCALES, before)
+            is_forced = bool(request.query.flag("force"))
+            applied = apply(before, config, writer, force=is_forced)
+            check_yaml(problems, options.validation, request.warnings)
+            scale = convert_object(applied, _SCALE, options.validation, request.warnings)
+            return scale, options
+        patch = decode_patch(request, media_type)
+        raw = apply_patch(media_type, before, patch, _SCALE.type_name)
+        scale = convert_patched(request, _SCALE, raw, patch, options)
+        track_update(scale, before, writer)
+        return scale, options

@@ -26,11 +26,13 @@ from mooring.apiserver.patch.field_sets import (
     difference,
     element_name,
     fields_of_object,
+    intersection,
     is_granular,
     paths_of,
-    remove_fields,
     union,
-    unowned_fields,
+    with_parents,
+    with_structs,
+    without_fields,
     without_paths,
 )
 from mooring.apiserver.patch.managed_fields import (
@@ -43,6 +45,7 @@ from mooring.apiserver.patch.managed_fields import (
     conflicting,
     identity_of,
     in_order,
+    latest_entries,
     without_stripped,
 )
 from mooring.apiserver.resources import struct_of
@@ -73,7 +76,7 @@ def apply(live: Object | None, applied: Object, manager: FieldManager, *, force:
     """
     type_name = struct_of(manager.resource)
     before = live if live is not None else {**empty(type_name), "metadata": {}}
-    entries = before["metadata"].pop("managedFields", [])
+    entries = latest_entries(before["metadata"].pop("managedFields", []))
     if live is not None and not entries:
         earlier = FieldManager(_BEFORE, manager.resource, manager.subresource, manager.now)
         changes = changes_in_versions(empty(type_name), live, earlier)
@@ -96,11 +99,13 @@ def _merge_and_track(
     previous = [e for e in entries if identity_of(e) == identity_of(entry)]
     others = [e for e in entries if identity_of(e) != identity_of(entry)]
     after: Object = _merge(deepcopy(before), applied, root)
-    after.setdefault("metadata", {})
-    removed = previous[0].get("fieldsV1", {}) if previous else {}
-    for owned in (fields, *(other.get("fieldsV1", {}) for other in others)):
-        removed = unowned_fields(removed, owned)
-    remove_fields(after, removed, root)
+    last = previous[0].get("fieldsV1", {}) if previous else {}
+    owned = fields
+    for other in others:
+        owned = union(owned, other.get("fieldsV1", {}))
+    after = _pruned(after, last, owned, root)
+    if after.get("metadata") is None:
+        after["metadata"] = {}
     changes = changes_in_versions(before, after, manager)
     if not force:
         conflicts = conflicting(others, changes)
@@ -112,6 +117,31 @@ def _merge_and_track(
     entry = {name: value for name, value in entry.items() if value is not None}
     own = [entry] if entry["fieldsV1"] else []
     return after, in_order([*after_apply(others, changes), *own])
+
+
+def _pruned(merged: Object, last: Fields, owned: Fields, root: Field) -> Object:
+    """Returns the object without fields that the applier owned before, if no manager owns them.
+
+    Args:
+        merged: The object with the applied configuration.
+        last: The fields that the applier owned before.
+        owned: The fields of all managers after the apply.
+        root: The object's type.
+    """
+    owned = with_structs(owned, root)
+    if not difference(with_parents(last), owned):
+        return merged
+    last = with_structs(last, root)
+    present = with_structs(fields_of_object(merged, root.type_name), root)
+    unapplied = _without(merged, last, root)
+    remaining = with_structs(fields_of_object(unapplied, root.type_name), root)
+    restored = _without(merged, difference(present, union(remaining, owned)), root)
+    remaining = with_structs(fields_of_object(restored, root.type_name), root)
+    return _without(merged, intersection(difference(present, remaining), last), root)
+
+
+def _without(obj: Object, removed: Fields, root: Field) -> Object:
+    return without_fields(obj, removed, root) or {}
 
 
 # ---------------------------------------------------------------------- conflicts
@@ -189,11 +219,12 @@ def _update_last_applied(after: Object, applied: Object) -> None:
 
 
 def _merge(live: Json, applied: Json, field: Field) -> Json:
+    if applied is None:
+        # Null is a value, but of a container whose parts are merged it has none.
+        return live if live and is_granular(live, field) else None
     if isinstance(applied, dict) and isinstance(live, dict) and is_granular(applied, field):
         for name, item in applied.items():
             inner = child(field.type_name, name)
-            if item is None:
-                continue
             live[name] = _merge(live[name], item, inner) if name in live else _copy(item)
         return live
     if isinstance(applied, list) and isinstance(live, list) and is_granular(applied, field):

@@ -75,6 +75,8 @@ def _walk_list(value: Json, field: Field, path: str) -> Iterator[str]:
 def _element_problem(item: Json, field: Field) -> str:
     """Returns the reason why an element has no name in a set; "" if it has one."""
     if field.list_type == "set":
+        if item is None:
+            return "associative list without keys has an element that's an explicit null"
         if isinstance(item, dict):
             return "associative list without keys has an element that's a map type"
         return "associative list without keys has a list" if isinstance(item, list) else ""

@@ -34,6 +34,8 @@ ANY = Field("any", "")
 SELF = "."
 #: Keys of elements that may be left out, since they have a default.
 _KEY_DEFAULTS: Mapping[str, Json] = MappingProxyType({"protocol": "TCP"})
+#: The value of a key that an element omits; null is a value.
+_ABSENT = object()
 #: Elements whose name may be absent, as if it were empty.
 _NAMELESS = "[]core.LocalObjectReference"
 _NAME_CACHE_SIZE = 8192
@@ -74,7 +76,7 @@ def element_name(item: Json, field: Field) -> str:
         return "v:" + encode_sorted(item).decode()
     if not isinstance(item, dict):
         raise TypeMismatch
-    values = tuple([item.get(key) for key in field.keys])
+    values = tuple([item.get(key, _ABSENT) for key in field.keys])
     if any(type(value) is str and len(value) > _CACHED_CHARS_MAX for value in values):
         return _name_of.__wrapped__(field, values)
     try:
@@ -84,29 +86,31 @@ def element_name(item: Json, field: Field) -> str:
 
 
 @lru_cache(maxsize=_NAME_CACHE_SIZE)
-def _name_of(field: Field, values: tuple[Json, ...]) -> str:
+def _name_of(field: Field, values: tuple[Any, ...]) -> str:
     """Returns the name for the values of an element's keys; cached, as few different ones occur."""
     keys = dict(zip(field.keys, values, strict=True))
     with_defaults = {
-        key: _key_default(field, key) if keys[key] is None else keys[key] for key in keys
+        key: _key_default(field, key) if keys[key] is _ABSENT else keys[key] for key in keys
     }
-    keys_present = {key: value for key, value in with_defaults.items() if value is not None}
+    keys_present = {key: value for key, value in with_defaults.items() if value is not _ABSENT}
     return "k:" + encode_sorted(keys_present).decode()
 
 
-def _key_default(field: Field, key: str) -> Json:
-    """Returns the value of a key that an element omits; None if it has no default.
+def _key_default(field: Field, key: str) -> Any:
+    """Returns the value of a key that an element omits; _ABSENT if it has no default.
 
     Keys that are always written have the empty value of their type.
     """
+    members = structs().get(field.element)
+    member = members.get(key) if members is not None else None
+    if member is not None and member.default is not None:
+        return member.default
     if key in _KEY_DEFAULTS:
         return _KEY_DEFAULTS[key]
     if field.type_name == _NAMELESS:
         return ""
-    members = structs().get(field.element)
-    member = members.get(key) if members is not None else None
     if member is None or member.presence != "always":
-        return None
+        return _ABSENT
     return "" if member.type_name == "string" else 0
 
 
@@ -126,7 +130,8 @@ def _fields(value: Json, field: Field) -> Fields:
         for name, item in value.items():
             node = _fields(item, inner := child(type_name, name))
             # Of lists that are merged, and of structs, the parts are owned: there may be none.
-            if node or item in (None, {}) or not is_granular(item, inner):
+            is_owned = name not in named or item in (None, {})
+            if node or is_owned or not is_granular(item, inner):
                 below[name] = node
         # Elements of mappings are owned themselves, fields of structs by their parts.
         return {
@@ -196,6 +201,27 @@ def _read_step(step: str) -> str:
     return kind + encode_sorted(value).decode()
 
 
+# ---------------------------------------------------------------------- paths
+
+
+def fields_of_path(path: Path) -> Fields:
+    """Returns the set of one field."""
+    fields: Fields = {}
+    for name in reversed(path):
+        fields = {f"f:{name}": fields}
+    return fields
+
+
+def has_path(fields: Fields, path: Path) -> bool:
+    """Returns True if a field is in the set, not only parts of it."""
+    for name in path:
+        below = fields.get(f"f:{name}")
+        if below is None:
+            return False
+        fields = below
+    return _has_self(fields)
+
+
 # ---------------------------------------------------------------------- algebra
 
 
@@ -240,17 +266,24 @@ def difference(fields: Fields, others: Fields) -> Fields:
     return remaining
 
 
-def unowned_fields(fields: Fields, others: Fields) -> Fields:
-    """Returns the fields of one set that the other has neither as a whole nor in part."""
-    remaining: Fields = {}
+def with_parents(fields: Fields) -> Fields:
+    """Returns the set with all paths above its own."""
+    return {step: _with_self(with_parents(below)) for step, below in fields.items() if step != SELF}
+
+
+def with_structs(fields: Fields, field: Field) -> Fields:
+    """Returns the set with the fields of structs that it has in part."""
+    complete: Fields = {}
+    names = structs()[field.type_name] if is_struct(field.type_name) else {}
     for step, below in fields.items():
         if step == SELF:
             continue
-        if step not in others:
-            remaining[step] = below
-        elif deeper := unowned_fields(below, others[step]):
-            remaining[step] = deeper
-    return remaining
+        name = step[2:]
+        is_field = step.startswith("f:")
+        inner = child(field.type_name, name) if is_field else field.inner
+        has_self = _has_self(below) or (is_field and name in names)
+        complete[step] = _node(with_structs(below, inner), has_self=has_self)
+    return complete
 
 
 def intersection(fields: Fields, others: Fields) -> Fields:
@@ -309,30 +342,37 @@ def step_text(step: str) -> str:
 # ---------------------------------------------------------------------- objects
 
 
-def remove_fields(value: Json, removed: Fields, field: Field) -> None:
-    """Removes the fields of a set from a value, and containers that become empty."""
-    if isinstance(value, list):
-        _remove_elements(value, removed, field)
-    if not isinstance(value, dict):
-        return
-    for step, below in removed.items():
-        name = step[2:]
-        if not step.startswith("f:") or name not in value:
-            continue
-        inner = child(field.type_name, name)
-        is_part = any(step != SELF for step in below) and is_granular(value[name], inner)
-        if is_part:
-            remove_fields(value[name], below, inner)
-        if not is_part or not value[name]:
-            del value[name]
+def without_fields(value: Json, removed: Fields, field: Field) -> Json:
+    """Returns a value without the fields of a set; null if nothing is left of a part of it.
+
+    Parts of a value that is a whole are the whole. The value is not changed.
+    """
+    if not isinstance(value, dict | list):
+        return value
+    if not is_granular(value, field):
+        return None
+    if isinstance(value, dict):
+        return _without_names(value, removed, field) or None
+    return _without_elements(value, removed, field) or None
 
 
-def _remove_elements(items: list[Json], removed: Fields, field: Field) -> None:
-    for position in reversed(range(len(items))):
-        step = element_name(items[position], field)
-        if step not in removed:
-            continue
-        if _has_self(removed[step]):
-            del items[position]
-        else:
-            remove_fields(items[position], removed[step], field.inner)
+def _without_names(value: Object, removed: Fields, field: Field) -> Object:
+    remaining: Object = {}
+    for name, item in value.items():
+        below = removed.get(f"f:{name}")
+        if below is None:
+            remaining[name] = item
+        elif not _has_self(below):
+            remaining[name] = without_fields(item, below, child(field.type_name, name))
+    return remaining
+
+
+def _without_elements(items: list[Json], removed: Fields, field: Field) -> list[Json]:
+    remaining: list[Json] = []
+    for item in items:
+        below = removed.get(element_name(item, field))
+        if below is None:
+            remaining.append(item)
+        elif not _has_self(below):
+            remaining.append(without_fields(item, below, field.inner))
+    return remaining

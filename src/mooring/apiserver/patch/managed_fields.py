@@ -118,6 +118,8 @@ class FieldManager(NamedTuple):
     def reset(self) -> tuple[Path, ...]:
         """The fields that such a write does not change."""
         name, custom = self.resource.name, self.resource.custom
+        if self.subresource == "scale":
+            return ()
         if custom is not None:
             return _reset_of_custom(custom, self.subresource)
         if self.subresource in ("ephemeralcontainers", "resize"):
@@ -139,8 +141,6 @@ class FieldManager(NamedTuple):
             "fieldsType": "FieldsV1",
             "fieldsV1": fields,
         }
-        if self.subresource == "scale":
-            del entry["time"]  # upstream's handler of scales sets none
         if self.subresource:
             entry["subresource"] = self.subresource
         return entry
@@ -297,6 +297,12 @@ def identity_of(entry: Object) -> tuple[str, str, str, str]:
     return entry.get("manager", ""), operation, version, entry.get("subresource", "")
 
 
+def latest_entries(entries: list[Object]) -> list[Object]:
+    """Returns the entries, of equal managers the last one alone."""
+    by_identity = {identity_of(entry): entry for entry in entries}
+    return list(by_identity.values()) if len(by_identity) < len(entries) else entries
+
+
 def in_order(entries: list[Object]) -> list[Object]:
     """Returns the entries in order: by operation, then by time."""
     return sorted(entries, key=_sort_key) if len(entries) > 1 else entries
@@ -339,10 +345,10 @@ def _entries_to_keep(metadata: Object, before: Object, *, is_subresource: bool) 
     present: list[Object] = before.get("managedFields", [])
     sent = metadata.get("managedFields")
     if is_subresource or sent is None or sent == present:
-        return present
+        return latest_entries(present)
     if sent == [{}]:
         return []  # by convention this clears them
-    return _valid_entries(sent) or present
+    return latest_entries(_valid_entries(sent) or present)
 
 
 def _valid_entries(entries: list[Object]) -> list[Object]:

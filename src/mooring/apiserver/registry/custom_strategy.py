@@ -97,14 +97,14 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
             restore_fields(new, old, "status")
 
     def prepare_status(new: Object, old: Object) -> None:
-        metadata, status = new["metadata"], new.get("status")
+        metadata, status = new["metadata"], new.get("status", ABSENT)
         entries = metadata.get("managedFields")
         new.clear()
         new.update(old)
         new["metadata"] = {k: v for k, v in old["metadata"].items() if k != "managedFields"}
         if entries:
             new["metadata"]["managedFields"] = entries
-        if status is None:
+        if status is ABSENT:
             new.pop("status", None)
         else:
             new["status"] = status

@@ -25,7 +25,9 @@ from mooring.apiserver.errors import (
     invalid_object,
     name_not_generated,
     not_found,
+    quoted,
 )
+from mooring.apiserver.names import path_segment
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.patch.managed_fields import (
     FieldManager,
@@ -122,11 +124,11 @@ class Registry:
         """Returns an object.
 
         Raises:
-            ApiStatusError: 404.
+            ApiStatusError: 404; 400, no object can have the name.
         """
         stored = self.collection(target.resource).get(target.key)
         if stored is None:
-            raise not_found(target.resource, target.name)
+            raise absent(target)
         return stored
 
     def create(
@@ -241,6 +243,7 @@ class Registry:
         writer: FieldManager,
         subresource: str = "",
         create_if_missing: bool = False,
+        is_tracked: bool = False,
         uid: str = "",
         dry_run: bool = False,
         authorize: AuthorizeChange = _allow,
@@ -254,6 +257,7 @@ class Registry:
             writer: The field manager; an apply has set managedFields already.
             subresource: "" for the main resource; decides what may be changed.
             create_if_missing: True to create an absent object, as server-side apply does.
+            is_tracked: True if ``change`` sets the managedFields, without an apply.
             uid: The UID that the object must have, "" = any.
             dry_run: True to do everything except storing.
             authorize: Returns the errors of fields that the client may not change.
@@ -270,7 +274,7 @@ class Registry:
             if subresource or not (create_if_missing or strategy.creates_on_update):
                 if not subresource:
                     self.admission.check_update(resource, target.namespace)
-                raise not_found(resource, target.name)
+                raise absent(target)
             new = change(None)
             _version_of(new["metadata"])
             if uid:
@@ -288,7 +292,8 @@ class Registry:
         rules = strategy.subresources[subresource]
         if not create_if_missing:
             rules.set_times(new, writer.now)
-            track_update(new, old, writer)
+            if not is_tracked:
+                track_update(new, old, writer)
         self._check_version(strategy, target, new, present)
         check_namespace(target, new["metadata"])
         if not subresource:
@@ -342,6 +347,14 @@ class Registry:
             raise invalid_object(resource.name, target.name, [error], group=resource.group)
         if version != present.version:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
+
+
+def absent(target: Target) -> ApiStatusError:
+    """Returns the error of an object that is not stored."""
+    problems = path_segment(target.name)
+    if problems:
+        return bad_request(f"Name parameter invalid: {quoted(target.name)}: {';'.join(problems)}")
+    return not_found(target.resource, target.name)
 
 
 def _check_free(

@@ -180,6 +180,9 @@ def _validate_managed(entry: dict[str, Any], field: str) -> Errors:
         yield invalid(f"{field}.operation", entry.get("operation", ""), problem)
     if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
         yield invalid(f"{field}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
+    yield from validate_field_manager(entry.get("manager", ""), f"{field}.manager")
+    if len(entry.get("subresource", "").encode()) > _SUBRESOURCE_BYTES_MAX:
+        yield too_long(f"{field}.subresource", _SUBRESOURCE_BYTES_MAX)
 
 
 def validate_metadata_update(new: Metadata, old: Metadata) -> Errors:
@@ -274,13 +277,15 @@ def validate_field_manager(manager: str, field: str = "fieldManager") -> Errors:
     """Validates the name of a field manager."""
     if len(manager.encode()) > FIELD_MANAGER_BYTES_MAX:
         yield too_long(field, FIELD_MANAGER_BYTES_MAX)
-    for position, character in enumerate(manager):
+    for index, character in enumerate(manager):
         if not character.isprintable():
+            position = len(manager[:index].encode())
             problem = f"invalid character U+{ord(character):04X} (at position {position})"
             yield invalid(field, manager, problem)
 
 
 FIELD_MANAGER_BYTES_MAX = 128
+_SUBRESOURCE_BYTES_MAX = 256
 
 
 def validate_dry_run(values: Sequence[str]) -> Errors:

@@ -41,6 +41,7 @@ class Field(NamedTuple):
         merge_key: The field by which "merge" finds elements, "" for lists of scalars.
         list_type: Of server-side apply: "" (granular maps, atomic lists), "atomic", "set", "map".
         keys: The fields that make an element unique in a list of list_type "map".
+        default: Of a scalar of a custom resource: the value of an absent field; None without one.
     """
 
     type_name: str
@@ -49,6 +50,7 @@ class Field(NamedTuple):
     merge_key: str = ""
     list_type: str = ""
     keys: tuple[str, ...] = ()
+    default: str | int | float | None = None
 
     @property
     def element(self) -> str:

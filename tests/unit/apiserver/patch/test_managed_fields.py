@@ -15,7 +15,7 @@ from mooring.apiserver.patch.field_sets import (
     paths_of,
     read_fields,
     union,
-    unowned_fields,
+    with_parents,
     without_paths,
 )
 from mooring.apiserver.patch.managed_fields import (
@@ -70,13 +70,10 @@ def test_sets_of_fields_are_sets(left: Paths, right: Paths) -> None:
     assert intersection(nested(left), nested(right)) == nested(left & right)
 
 
-@given(PATHS, PATHS)
-def test_what_is_unclaimed_has_no_part_that_is(left: Paths, right: Paths) -> None:
-    def is_claimed(path: tuple[str, ...]) -> bool:
-        return any(other[: len(path)] == path for other in right)
-
-    expected = frozenset(path for path in left if not is_claimed(path))
-    assert unowned_fields(nested(left), nested(right)) == nested(expected)
+@given(PATHS)
+def test_a_set_with_parents_has_each_path_above_its_own(paths: Paths) -> None:
+    above = frozenset(path[:length] for path in paths for length in range(1, len(path) + 1))
+    assert with_parents(nested(paths)) == nested(above)
 
 
 @given(PATHS)

@@ -48,6 +48,8 @@ _FAILED_INDEXES_MAX = 100_000
 #: A job with more completions may have fewer pods at a time, and fewer failed indexes.
 _MANY_COMPLETIONS, _MANY_MAX = 100_000, 10_000
 _TEMPLATE = "spec.template"
+#: Fields of the pod spec of a suspended job that may change. The labels and annotations may, too.
+_SCHEDULING_DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def prepare_job(job: Object, _now: str) -> None:
@@ -89,10 +91,66 @@ def validate_job_update(new: Object, old: Object) -> Errors:
     selector = spec.get("selector")
     if selector != before.get("selector"):
         yield invalid("spec.selector", ordered_selector(selector), IMMUTABLE)
-    if not before.get("suspend") or "startTime" in old["status"]:
-        yield from immutable(spec, before, "template", parent="spec.")
+    yield from _validate_template_update(spec["template"], old)
     names = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy")
     yield from immutable(spec, before, *names, "successPolicy", parent="spec.")
+
+
+def _validate_template_update(template: Object, old: Object) -> Errors:
+    """Validates a change of the pod template of a job.
+
+    While the job is suspended and no pod of it is active, what decides where its pods go may
+    change, and the resources of its containers.
+    """
+    before = old["spec"]["template"]
+    if not _is_suspended(old):
+        if template != before:
+            yield invalid(_TEMPLATE, template, IMMUTABLE)
+        return
+    spec, expected = template["spec"], dict(before["spec"])
+    for name in _SCHEDULING_DIRECTIVES:
+        _copy_field(expected, spec, name)
+    affinity = dict(expected.get("affinity") or {})
+    _copy_field(affinity, spec.get("affinity") or {}, "nodeAffinity")
+    if affinity or "affinity" in spec:
+        expected["affinity"] = affinity
+    else:
+        expected.pop("affinity", None)
+    for name in ("containers", "initContainers"):
+        expected |= _with_resources(name, expected, spec)
+    if spec != expected:
+        yield invalid(f"{_TEMPLATE}.spec", spec, IMMUTABLE)
+
+
+def _is_suspended(job: Object) -> bool:
+    """Returns True if a job is suspended, and none of its pods runs."""
+    status = job["status"]
+    is_paused = "startTime" not in status or any(
+        condition["type"] == "Suspended" and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
+    )
+    return bool(job["spec"].get("suspend") and is_paused and not status.get("active"))
+
+
+def _copy_field(target: Object, source: Object, name: str) -> None:
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
+
+
+def _with_resources(name: str, expected: Object, spec: Object) -> Object:
+    """Returns the expected containers with the resources that they have now."""
+    containers, new_ones = expected.get(name, []), spec.get(name, [])
+    if len(containers) != len(new_ones):
+        return {}
+    changed = []
+    for container, new in zip(containers, new_ones, strict=True):
+        if container["name"] == new["name"]:
+            container = {**container}
+            _copy_field(container, new, "resources")
+        changed.append(container)
+    return {name: changed} if changed else {}
 
 
 def _may_resize(spec: Object, before: Object) -> bool:
