@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from pathlib import Path
@@ -14,9 +15,11 @@ from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import loads
+from mooring.objects.codec.decode import to_builtins
 from mooring.objects.files.documents import yaml_documents
 from mooring.testing import make_node, make_pod
-from mooring.testing.controlplane import Access, ControlPlane
+from mooring.testing.controlplane import Access, ControlPlane, write_kubeconfig
+from tests.integration.processes import mooring, wait_until
 from tests.integration.schedulers import create_all, run, scheduling, transport_to, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -94,6 +97,31 @@ async def check_events(client: Client) -> None:
         else:
             assert name.startswith("plain-")
     assert ours == RANDOM
+
+
+def test_it_schedules_as_it_is_deployed_with_its_own_rights(programs: Path, tmp_path: Path) -> None:
+    """Beside kube-scheduler: as a process with the manifests' configuration, account and rights."""
+    folder = DEPLOY / "random-scheduler"
+    config = tmp_path / "config.yaml"
+    config.write_text(configuration())
+    with ControlPlane(programs=programs, scheduler=True) as plane:
+        plane.kubectl("apply", "-f", str(folder / "rbac.yaml"))
+        token = plane.service_account_token("random-scheduler")
+        access = tmp_path / "kubeconfig"
+        write_kubeconfig(access, url=plane.url, authority=plane.authority, token=token)
+        nodes = [to_builtins(make_node(f"node-{number}")) for number in range(3)]
+        for node in nodes:
+            plane.kubectl("create", "-f", "-", stdin=json.dumps(node))
+        plane.kubectl("create", "serviceaccount", "default", "-n", "default")
+        with mooring(tmp_path, "run", f"--config={config}", f"--kubeconfig={access}") as program:
+            plane.kubectl("apply", "-f", str(folder / "sample-pods.yaml"))
+            where = ("get", "pod", "lucky", "--output=jsonpath={.spec.nodeName}")
+            wait_until(
+                lambda: plane.kubectl(*where) in {node["metadata"]["name"] for node in nodes}
+            )
+            assert "cannot acquire" not in program.said()
+            leases = plane.kubectl("get", "leases", "-n", "kube-system", "--output=name")
+            assert "lease.coordination.k8s.io/random-scheduler" in leases
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.name}-{path.stem}")

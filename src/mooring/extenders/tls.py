@@ -72,7 +72,8 @@ def tls_context(extender: Extender, path: str) -> ssl.SSLContext:
     host = _host(extender.url_prefix)
     if is_forbidden(host):
         problem = "an extender must not be at a link-local or metadata address"
-        raise ConfigError(problem, path=f"{path}.urlPrefix", value=extender.url_prefix)
+        value = without_password(extender.url_prefix)
+        raise ConfigError(problem, path=f"{path}.urlPrefix", value=value)
     tls = extender.tls_config or ExtenderTLSConfig()
     where = f"{path}.tlsConfig"
     authority = _content(tls.ca_data, tls.ca_file, where, "ca")
@@ -84,7 +85,7 @@ def tls_context(extender: Extender, path: str) -> ssl.SSLContext:
         _log.warning(
             "the certificate of an extender is not verified: its tlsConfig has no CA, so any "
             "host on the network can answer for it",
-            extra={"extender": extender.url_prefix},
+            extra={"extender": without_password(extender.url_prefix)},
         )
     if tls.insecure or authority is None:
         context.check_hostname = False

@@ -160,7 +160,9 @@ class QueueingHints:
             if not isinstance(result, QueueingHint):
                 raise TypeError(f"a hint is a QueueingHint, not {result!r}")
             label = result.value
-        except Exception as error:  # noqa: BLE001 - a plugin may raise anything; one more attempt
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             failed = PluginError(plugin, "QueueingHint", exception_text(error))
             self._profiles[profile_of(pod)].errors.count(failed)
             _log.exception("queueing hint failed", extra={"plugin": plugin, "pod": pod.key})

@@ -18,14 +18,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, Final
 
 from mooring.client import Client, Elector
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import LeaseLost, first_error
+from mooring.errors import InvariantViolation, LeaseLost, first_error
 from mooring.garbage import freeze_heap, rare_collections
 from mooring.queue import FLUSH_INTERVAL_S
 from mooring.scheduler.informer_health import InformerHealth, wait_until_fresh
@@ -43,6 +44,9 @@ EVENT_FLUSH_TIMEOUT_S: Final = 2.0
 EVENT_FLUSH_POLL_S: Final = 0.02
 
 _log = logging.getLogger(__name__)
+
+#: Starts what runs as a task.
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Service(SchedulerParts):
@@ -180,12 +184,12 @@ class Service(SchedulerParts):
     ) -> None:
         """Starts the tasks: informers, then, once the lease is ours, all that writes."""
 
-        def start(tasks: list[asyncio.Task[None]], *work: Coroutine[Any, Any, None]) -> None:
-            tasks += [group.create_task(coroutine) for coroutine in work]
+        def start(tasks: list[asyncio.Task[None]], *work: Work) -> None:
+            tasks += [group.create_task(lasting(run)) for run in work]
 
         def start_informers() -> None:
             health = InformerHealth(self._all_informers, clock=self._clock, sleep=self._sleep)
-            start(others, *(informer.run() for informer in self._all_informers()), health.run())
+            start(others, *(informer.run for informer in self._all_informers()), health.run)
 
         elector = self._elector
         delays_cache = elector is not None and self._delays_cache
@@ -195,8 +199,10 @@ class Service(SchedulerParts):
         if elector is not None:
             await elector.wait_until_leading()
             component = next(iter(self.profiles))
-            recorded = record_leader(self._client, elector, component=component, clock=self._clock)
-            start(others, self._keep(elector), recorded)
+            recorded = partial(
+                record_leader, self._client, elector, component=component, clock=self._clock
+            )
+            start(others, partial(self._keep, elector), recorded)
             if not delays_cache:
                 await wait_until_fresh(self._all_informers(), elector.failed_at_s)
         if delays_cache:
@@ -204,12 +210,12 @@ class Service(SchedulerParts):
             await self._wait_until_listed()
         start(
             others,
-            *(recorder.run() for recorder in self.recorders.values()),
-            self.writer.run(),
-            self.bind_verifier.run(),
+            *(recorder.run for recorder in self.recorders.values()),
+            self.writer.run,
+            self.bind_verifier.run,
             *self._plugin_tasks(),
         )
-        start(scheduling, self._schedule(), self._flush())
+        start(scheduling, self._schedule, self._flush)
 
     async def _keep(self, elector: Elector) -> None:
         """Renews the lease; stops the scheduler when its term is over.
@@ -220,15 +226,15 @@ class Service(SchedulerParts):
         await elector.keep()
         self.stop()
 
-    def _plugin_tasks(self) -> list[Coroutine[Any, Any, None]]:
-        """Returns the background coroutines of plugins, once for each plugin object."""
+    def _plugin_tasks(self) -> list[Work]:
+        """Returns what runs in the background for plugins, once for each plugin object."""
         plugins = [
             plugin
             for framework in self.profiles.values()
             for plugin in framework.profile.background()
         ]
         distinct = {id(plugin): plugin for plugin in plugins}
-        return [run_background(plugin, self._sleep) for plugin in distinct.values()]
+        return [partial(run_background, plugin, self._sleep) for plugin in distinct.values()]
 
     async def _wait_until_flushed(self) -> None:
         """Waits for the last events and conditions to be written, up to a timeout."""
@@ -259,6 +265,23 @@ class Service(SchedulerParts):
             await self._sleep(next_s - now_s)
             if self.queue.next_flush_at_s() <= self._clock.monotonic_s():
                 self.queue.flush()
+
+
+async def lasting(run: Work) -> None:
+    """Runs what the scheduler must not go on without.
+
+    Raises:
+        InvariantViolation: it was cancelled by something inside: to a task group that would be a
+            normal end, after which the process lives, holds the lease and schedules nothing.
+    """
+    try:
+        await run()
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        name = getattr(run, "__qualname__", "a task")
+        raise InvariantViolation(f"{name} was cancelled from within") from None
 
 
 def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -220,12 +220,18 @@ def _volumes(cache: Cache, rng: Rng) -> Iterator[Damage]:
         return audit_storage(cache.storage, cache.nodes, cache.pods)
 
     use: Any = cache.storage.use
-    for _, column in use.attached_volumes.columns():
+    attached_volumes = use.attached_volumes
+    for driver in {
+        driver: None for counts in attached_volumes._counts.values() for driver in counts
+    }:
+        attached_volumes.remaining_by_row(driver)  # makes the column
+    for _, column in attached_volumes.columns():
         rows = cache.nodes.order.rows()
         if rows and len(column) == cache.nodes.capacity:
             row, is_writeable = rng.choice(rows), column.flags.writeable
             column.flags.writeable = True
-            yield _changed_item(column, row, int(column[row]) + 1, problems)
+            for other in (int(column[row]) + 1, int(column[row]) - 1):
+                yield _changed_item(column, row, other, problems)
             column.flags.writeable = is_writeable
     for table in (use._users, use._dependents, use._attachments_of):
         if table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -13,11 +14,41 @@ from tests.faults.parts.points_model import Outcome, Rejection
 COPIED: Final = (
     *("result", "node", "tied", "rejected", "choice", "prefilter", "scores", "raw", "total"),
 )
+#: The copies of so many earlier attempts are compared again.
+EARLIER: Final = 4
 #: Plugin -> its score of each node.
 ScoresOfPlugins = Mapping[str, Mapping[str, int]]
 
 
+class Copies:
+    """Copies of the last attempts, as the page has them: later attempts do not change them."""
+
+    def __init__(self) -> None:
+        #: With the number of the attempt, and what was known at its end.
+        self._copies: deque[tuple[int, AttemptCopy, dict[str, Any]]] = deque(maxlen=EARLIER)
+        self._count = 0
+
+    def add(self, attempt: Attempt, node: str) -> Decision:
+        """Returns the decision of an attempt as its copy has it."""
+        copy = AttemptCopy(attempt, node, list(attempt.snapshot.nodes.names), {})
+        decision = copy.decision()
+        self._count += 1
+        self._copies.append((self._count, copy, _facts(decision)))
+        return decision
+
+    def problems(self) -> Iterator[str]:
+        """Yields which copies have changed."""
+        for number, copy, facts in self._copies:
+            if (real := _facts(copy.decision())) != facts:
+                yield f"the copy of attempt {number} of {self._count} is {real}, not {facts}"
+
+
+def _facts(decision: Decision) -> dict[str, Any]:
+    return {name: getattr(decision, name) for name in COPIED}
+
+
 def placed(
+    copies: Copies,
     attempt: Attempt,
     node: str,
     rejected: Mapping[str, Rejection],
@@ -27,6 +58,7 @@ def placed(
     """Yields how the decision of a placed pod differs.
 
     Args:
+        copies: Of the attempts before; this one is added.
         attempt: The attempt.
         node: The node that was selected.
         rejected: Node -> how it was rejected.
@@ -48,17 +80,22 @@ def placed(
             "raw scores": (decision.raw, raw),
             "scores": (decision.scores, normalized),
             "plugins": (decision.unschedulable_plugins + decision.pending_plugins, ()),
-            **_copied(attempt, node, decision),
+            **_copied(copies, attempt, node, decision),
         }
     )
 
 
 def refused(
-    attempt: Attempt, diagnosis: Diagnosis, rejected: Mapping[str, Rejection], expected: Outcome
+    copies: Copies,
+    attempt: Attempt,
+    diagnosis: Diagnosis,
+    rejected: Mapping[str, Rejection],
+    expected: Outcome,
 ) -> Iterator[str]:
     """Yields how the decision of a pod without a node differs.
 
     Args:
+        copies: Of the attempts before; this one is added.
         attempt: The attempt.
         diagnosis: Its result.
         rejected: Node -> how it was rejected.
@@ -75,7 +112,7 @@ def refused(
             "plugins": (decision.unschedulable_plugins, tuple(sorted(expected.plugins))),
             "pending plugins": (decision.pending_plugins, tuple(sorted(expected.pending))),
             "PreFilter": (pre_filter, expected.pre_filter),
-            **_copied(attempt, "", decision),
+            **_copied(copies, attempt, "", decision),
         }
     )
 
@@ -93,10 +130,13 @@ def _next_best(attempt: Attempt, node: str, totals: Mapping[str, int]) -> Iterat
         yield f"the best two are {best}, not those of {node} in {dict(totals)}"
 
 
-def _copied(attempt: Attempt, node: str, decision: Decision) -> dict[str, tuple[Any, Any]]:
+def _copied(
+    copies: Copies, attempt: Attempt, node: str, decision: Decision
+) -> dict[str, tuple[Any, Any]]:
     """Returns what the copy has that the page uses for an attempt, beside the decision."""
-    copy = AttemptCopy(attempt, node, list(attempt.snapshot.nodes.names), {}).decision()
-    return {f"copied {name}": (getattr(copy, name), getattr(decision, name)) for name in COPIED}
+    earlier: dict[str, tuple[Any, Any]] = {"earlier copies": (list(copies.problems()), [])}
+    copied, facts = _facts(copies.add(attempt, node)), _facts(decision)
+    return earlier | {f"copied {name}": (copied[name], facts[name]) for name in COPIED}
 
 
 def _rejections(decision: Decision, expected: Mapping[str, Rejection]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from mooring.clock import Clock
 from mooring.framework import Attempt
 from mooring.metrics.recorders import FrameworkRecorder
 from mooring.metrics.registry import Metrics
+from tests.faults.parts.decisions import Copies
 from tests.faults.parts.points_model import Evaluated
 
 NAME: Final = "scheduler_plugin_evaluation_total"
@@ -51,6 +52,7 @@ class Evaluations:
     def __init__(
         self, plugins: Mapping[str, Sequence[Any]], clock: Clock, *, is_counting: bool
     ) -> None:
+        self.copies = Copies()
         self._names = {
             point: [plugin.name for plugin in plugins.get(method, ())]
             for point, method in METHODS.items()

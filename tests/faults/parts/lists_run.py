@@ -31,6 +31,8 @@ NAMESPACES: Final = ("default", "team")
 LIST_S: Final = 60.0
 PAGE_BYTES_MAX: Final = 64 << 20
 LIST_BYTES_MAX: Final = 512 << 20
+#: Of so many objects of a page the errors are known.
+PAGE_ERRORS_MAX: Final = 8
 #: So many empty pages in a row are accepted.
 EMPTY_MAX: Final = 16
 #: Only before so many pages there are empty ones, since they take as much time.
@@ -43,6 +45,7 @@ class PagingServer:
     Attributes:
         problems: Requests that are wrong.
         expected: Of the list that began last: names, number of the others, version.
+        errors: How many errors of the others are known: some of each page.
         is_gone: True if that list got 410.
         is_endless: True if more pages of that list in a row were empty than are accepted.
     """
@@ -50,6 +53,7 @@ class PagingServer:
     def __init__(self, rng: Rng, emptying: Rng) -> None:
         self.problems: list[str] = []
         self.expected: tuple[list[str], int, str] = [], 0, ""
+        self.errors = 0
         self.is_gone = False
         self._rng = rng
         self._version = 100
@@ -117,6 +121,7 @@ class PagingServer:
         ]
         readable = [pod["metadata"]["name"] for pod in pods if isinstance(pod["spec"], dict)]
         self.expected = readable, len(pods) - len(readable), str(self._version)
+        self.errors = 0
         self.is_gone, self._next, self._token, self._listed = False, 0, "", pods
         # In a few lists too many are empty before one of the first pages.
         self._pages_left = self._emptying.choice((-1, -1, -1, -1, -1, 1, 2, 3))
@@ -151,6 +156,8 @@ class PagingServer:
             self._empty_count, self._empty_left = 0, self._drawn_empty()
         items = self._listed[self._next : self._next + count]
         self._next += count
+        unreadable = sum(not isinstance(pod["spec"], dict) for pod in items)
+        self.errors += min(unreadable, PAGE_ERRORS_MAX)
         is_last = self._next >= len(self._listed)
         self._count += 1
         self._token = "" if is_last else f"token-{self._count}"
@@ -219,8 +226,10 @@ async def _lists(seed: int, paths: Counter[str]) -> list[str]:
             paths["unreadable"] += result.malformed
             if server.is_endless:
                 server.problems.append("a list is read, but has too many empty pages")
-            if actual != server.expected or len(result.errors) > result.malformed:
+            if actual != server.expected:
                 server.problems.append(f"the list is {actual}, not {server.expected}")
+            if len(result.errors) != server.errors:
+                server.problems.append(f"{len(result.errors)} errors, not {server.errors}")
         if server.problems:
             break
     return server.problems

@@ -123,8 +123,7 @@ class PointsRun:
         self._rng = rng = seeded_random(seed)
         self._clock, self._cache = VirtualClock(), Cache()
         self._timed = TimedCalls()
-        count = MANY_KINDS if self.has_many_kinds else KINDS
-        self._kinds = [str(number) for number in range(count)]
+        self._kinds = [*map(str, range(MANY_KINDS if self.has_many_kinds else KINDS))]
         more = seeded_random(seed + 3_000_000)
         self._plugins = DrawnPlugins(rng, more, self._kinds, seed)
         self.problems = self._plugins.problems
@@ -147,8 +146,8 @@ class PointsRun:
         self.errors = ErrorCounts(more.choice(ERROR_PAIRS))
         self._framework.timed_every = rng.choice((0, 1, 3))
         self._evaluations = Evaluations(self._by_point, self._clock, is_counting=seed % 2 == 0)
-        self._recorder = PointRecorder(self._evaluations.recorder, self._plugins.calls)
-        self._framework.recorder = self._recorder
+        own = self._evaluations.recorder
+        self._framework.recorder = self._recorder = PointRecorder(own, self._plugins.calls)
         framework = self._framework
         regarding = partial(given_problems, seeded_random(seed + 9), framework)
         # Such nodes are filtered in attempts of their own, whose calls are not compared.
@@ -303,7 +302,8 @@ class PointsRun:
         if got != expected:
             self.problems.append(f"{pod.key}: {got}, not {expected}")
             return
-        self.problems += decisions.refused(attempt, diagnosis, model.rejected, expected)
+        copies = self._evaluations.copies
+        self.problems += decisions.refused(copies, attempt, diagnosis, model.rejected, expected)
         merged = post_filtering.post_filter(self._framework, cycle, diagnosis)
         status = None if merged.status is None else _rejection(merged.status)
         due = model.post_filter()
@@ -345,14 +345,14 @@ class PointsRun:
             scaled[plugin] = dict(zip(fitting, scores, strict=True))
             for node, score in zip(fitting, scores, strict=True):
                 expected[node] += score * self._plugins.weights[plugin]
-        has_totals = len(fitting) > 1
-        totals = totals_of(attempt) if has_totals else expected
+        due = expected if len(fitting) > 1 else None
+        totals = totals_of(attempt) if due is not None else expected
         if totals != expected:
             self.problems.append(f"{pod.key} has the totals {totals}, not {expected}")
         elif expected[selected] != max(expected.values()):
             self.problems.append(f"{pod.key} is placed on {selected}: {expected}")
         self.problems += decisions.placed(
-            attempt, selected, model.rejected, expected if has_totals else None, (raw, scaled)
+            self._evaluations.copies, attempt, selected, model.rejected, due, (raw, scaled)
         )
 
     async def _bind(self, pod: PodInfo, cycle: Cycle, node: str, model: PointsModel) -> None:

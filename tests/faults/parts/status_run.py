@@ -26,6 +26,7 @@ from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.final_checker import NOTHING, condition_of
 from tests.faults.parts.status_memory import memory_problems
+from tests.faults.parts.status_order import order_problems
 from tests.faults.parts.transitions import Transitions
 from tests.helpers.virtual_loop import run_virtually
 
@@ -272,7 +273,10 @@ def run_status(seed: int) -> None:
             status = StatusRun(seed, tasks)
             await status.run()
         status.problems += memory_problems(seeded_random(seed + 3_000_000))
-        return status.problems
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        order = await order_problems(seeded_random(seed + 4_000_000), LoopClock(loop))
+        return status.problems + order
 
     problems = run_virtually(run(), seeded_random(seed + 2_000_000))
     assert not problems, problems[0]

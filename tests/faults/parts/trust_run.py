@@ -107,6 +107,7 @@ class TrustRun(DrawnParts):
     def __init__(self, seed: int, folder: Path) -> None:
         super().__init__(seeded_random(seed), folder)
         self.problems: list[str] = []
+        self._secrets = seeded_random(seed + 1)
         #: Of the next connection: why it fails; None = it is opened.
         self._failure: Exception | None = None
         self._opened: list[SimpleNamespace] = []
@@ -260,8 +261,12 @@ class TrustRun(DrawnParts):
         has_tls = bool(fields) or rng.random() < 0.5
         is_far = rng.random() < 0.1
         place = rng.choice(FORBIDDEN) if is_far else host(rng.choice(SERVERS))
+        # Passwords may be parts of the rest of the URL as well.
+        secret = self._secrets.choice(("x", "me", "https", "s"))
         config = Extender(
-            url_prefix=rng.choice((f"https://{place}:8443/root", f"https://me:x@{place}:8443")),
+            url_prefix=rng.choice(
+                (f"https://{place}:8443/root", f"https://me:{secret}@{place}:8443")
+            ),
             enable_https=rng.random() < 0.7,
             tls_config=tls if has_tls else None,
             filter_verb="filter",
@@ -286,8 +291,11 @@ class TrustRun(DrawnParts):
             self.problems.append(f"{config} is accepted")
         warns = config.enable_https and not parts[0].form and not (has_tls and tls.insecure)
         logs = [fields["extender"] for _, _, fields in log.lines]
-        if logs != ([config.url_prefix] if warns else []):
+        masked = config.url_prefix.replace(f"me:{secret}@", "me:***@")
+        if logs != ([masked] if warns else []):
             self.problems.append(f"{config} logs {log.lines}")
+        if without_password(config.url_prefix) != masked:
+            self.problems.append(f"{config} has another name than {masked}")
         is_verified = bool(parts[0].form) and not tls.insecure
         reached_as = (has_tls and name) or place
         await self._compare_calls(configs, parts, is_verified, reached_as)

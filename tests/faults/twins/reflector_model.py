@@ -14,11 +14,13 @@ from mooring.client.transport.transport import StreamBroken, StreamUnreadable
 from mooring.errors import (
     ApiError,
     BadRequest,
+    Forbidden,
     Gone,
     Invalid,
     SchedulerError,
     ServerError,
     TooManyRequests,
+    Unauthorized,
     Unreachable,
 )
 
@@ -134,7 +136,8 @@ class ModelReflector:
             return not is_good
         if isinstance(error, ServerError):
             self._failed_watches += 1
-        if isinstance(error, BadRequest | Invalid) or self._failed_watches == FAILURES:
+        refusals = BadRequest | Unauthorized | Forbidden | Invalid | Unreachable
+        if isinstance(error, refusals) or self._failed_watches == FAILURES:
             self.mode, self._failed_watches = "stream", 0
         return True
 

@@ -2,7 +2,7 @@
 
 ::
 
-            ┌───────────────── 410, or a watch that fails repeatedly ─────────────────┐
+            ┌──────── 410, or a watch that is refused, or that fails repeatedly ──────┐
             ▼                                                                         │
     ┌──────────────────┐  end of the initial events                             ┌─────┴─────┐
     │ STREAM           ├───────────────────────────────────────────────────────►│ WATCH     │
@@ -14,11 +14,14 @@
 
 Its driver calls ``ask`` for the next request, ``accepted`` when the server accepted it,
 ``received`` or ``listed`` with the data, and ``ended`` at its end, which returns the seconds to
-wait. A broken watch is resumed from the last resourceVersion; only a resourceVersion that the
-server no longer has, or an unreadable stream, requires a new list.
+wait. A broken watch is resumed from the last resourceVersion; a resourceVersion that the server no
+longer has, an unreadable stream, or a missing right requires a new list, and so does a server that
+was away: it may have been set back to a backup.
 
-Source: client-go's tools/cache/reflector.go. *Differs:* a watch that ends with an error is resumed
-and not followed by a list; a list by pages is always the newest state, not from the watch cache.
+Source: client-go's tools/cache/reflector.go. *Differs:* a watch that the server fails to open is
+resumed the first times, and not followed by a list; a list by pages is always the newest state, not
+from the watch cache. A refused connection is followed by a list as well: client-go would go on from
+a version that a restored server does not have.
 """
 
 from __future__ import annotations
@@ -37,11 +40,13 @@ from mooring.clock import Clock, Rng
 from mooring.errors import (
     ApiError,
     BadRequest,
+    Forbidden,
     Gone,
     Invalid,
     SchedulerError,
     ServerError,
     TooManyRequests,
+    Unauthorized,
     Unreachable,
 )
 from mooring.objects.codec.decode import DecodedList
@@ -303,7 +308,11 @@ class Reflector:
             return self._wait_s(error)
         is_doubtful = isinstance(error, ServerError) and not isinstance(error, TooManyRequests)
         self._watch_failures += is_doubtful
-        if isinstance(error, BadRequest | Invalid) or self._watch_failures >= WATCH_FAILURES_MAX:
+        # A server that was away may have been set back to a backup. It accepts a watch from a
+        # version of the future, and would be silent until it is there again.
+        may_be_older = isinstance(error, Unreachable | Forbidden | Unauthorized)
+        is_refused = isinstance(error, BadRequest | Invalid)
+        if may_be_older or is_refused or self._watch_failures >= WATCH_FAILURES_MAX:
             self._watch_failures = 0
             self._mode = Mode.STREAM
         return self._wait_s(error)

@@ -10,6 +10,7 @@ RunPreBindPlugins, RunBindPlugins).
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -86,7 +87,7 @@ def permit(
         for plugin in plugins:
             result = framework.call(plugin, "Permit", plugin.permit, cycle, node_name)
             if isinstance(result, Wait):
-                waits[plugin.name] = result.timeout_s
+                waits[plugin.name] = _timeout_s(plugin, result)
             elif result is not None:
                 status = framework.status_of(plugin, "Permit", result)
                 code = status.code.value
@@ -99,6 +100,19 @@ def permit(
     waiting = WaitingPod(cycle.pod, node_name, waits, now_s)
     framework.waiting.add(waiting)
     return waiting
+
+
+def _timeout_s(plugin: Any, wait: Wait) -> float:
+    """Returns the seconds for which a plugin lets a pod wait.
+
+    Raises:
+        PluginError: it is no number.
+    """
+    seconds: Any = wait.timeout_s
+    if isinstance(seconds, int | float) and not math.isnan(seconds):
+        return seconds
+    problem = f"returned {wait!r}: its timeout is no number of seconds"
+    raise PluginError(plugin.name, "Permit", problem)
 
 
 def diagnosis_of(node_name: str, status: Status) -> Diagnosis:

@@ -280,7 +280,8 @@ class Framework:
     def call(self, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a method of a plugin: the only broad catch of plugins' exceptions.
 
-        One of ``TIMED_EVERY`` attempts is timed, as upstream does for its metrics.
+        One of ``TIMED_EVERY`` attempts is timed, as upstream does for its metrics. A cancellation,
+        or what ends a program or a generator, is the plugin's own: the method awaits nothing.
 
         Raises:
             PluginError: for any exception of the plugin, with its name.
@@ -289,9 +290,9 @@ class Framework:
             if self.is_timed:
                 return self.timings.timed(self._clock, plugin.name, point, method, *arguments)
             return method(*arguments)
-        except InvariantViolation:
+        except (InvariantViolation, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:  # a plugin may do anything; its pod alone fails
+        except BaseException as error:  # a plugin may do anything; its pod alone fails
             self.recorder.plugin_failed(plugin.name, point)
             if isinstance(error, PluginError):
                 raise

@@ -75,7 +75,7 @@ class DryRunResult:
         candidates: The candidates, in the order of the nodes.
         count: The number of nodes evaluated.
         reasons: Reason why nodes are no candidates -> number of nodes.
-        errors: Errors of filters, in order.
+        errors: Errors of filters, in order, each once for the nodes that share it.
     """
 
     candidates: list[DryRunCandidate] = field(default_factory=list)
@@ -88,7 +88,7 @@ class DryRunResult:
         self.reasons.update(dict.fromkeys(status.reasons, count))
         if status.code is Code.ERROR:
             plugin = f'running "{status.plugin}" filter plugin: ' if status.plugin else ""
-            self.errors += [f"{plugin}{status.message}"] * count
+            self.errors.append(f"{plugin}{status.message}")
 
 
 def dry_run_preemption(cycle: Cycle, rows: Rows, limit: int) -> DryRunResult:

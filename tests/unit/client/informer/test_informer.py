@@ -182,7 +182,6 @@ def test_what_was_missed_is_told_after_a_410() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        Unreachable("refused"),
         [StreamBroken("cut")],
         refusal(500, "InternalError"),
         [b'{"type":"ERROR","object":{"code":500}}\n'],
@@ -194,6 +193,15 @@ def test_no_trouble_ends_it(trouble: Any) -> None:
         [line("ADDED", pod("a", 1)) + end_of_list(5)], trouble, [line("ADDED", pod("b", 6))]
     )
     assert case.names == ["shop/a", "shop/b"]
+    assert case.script.requests[2].query["resourceVersion"] == "5"
+    assert case.sleeper.waits_s[1] >= 0.8
+
+
+def test_all_is_listed_after_a_server_was_away() -> None:
+    first = line("ADDED", pod("a", 1)) + line("ADDED", pod("b", 2)) + end_of_list(5)
+    case = Case([first], Unreachable("refused"), [line("ADDED", pod("b", 6)) + end_of_list(6)])
+    assert case.names == ["shop/b"]
+    assert case.script.requests[2].query["sendInitialEvents"] == "true"
     assert case.script.requests[2].query["resourceVersion"] == "5"
     assert case.sleeper.waits_s[1] >= 0.8
 

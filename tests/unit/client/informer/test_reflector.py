@@ -241,10 +241,8 @@ def test_a_watch_that_ends_at_once_makes_us_wait_and_say_so(
     assert run.end(error, lasted_s=1.0) == 0.0
 
 
-@pytest.mark.parametrize(
-    "error", [REFUSED, SLOW, ILL, Forbidden("no", status=403), Unauthorized("who?", status=401)]
-)
-def test_a_watch_that_is_refused_is_asked_for_again_later(error: SchedulerError) -> None:
+@pytest.mark.parametrize("error", [SLOW, ILL])
+def test_a_watch_that_fails_at_first_is_asked_for_again_later(error: SchedulerError) -> None:
     run = Run.watching()
     run.reflector.ask()
     wait_s = run.end(error)
@@ -290,6 +288,20 @@ def test_a_version_that_the_server_does_not_understand_is_followed_by_a_list() -
     run.reflector.ask()
     assert run.end(BadRequest("invalid resource version", status=400)) > 0
     assert run.ask()[0] is Mode.STREAM
+
+
+@pytest.mark.parametrize(
+    "error", [REFUSED, Forbidden("no", status=403), Unauthorized("who?", status=401)]
+)
+def test_a_watch_without_a_server_or_a_right_is_followed_by_a_list(error: SchedulerError) -> None:
+    run = Run.watching()
+    run.reflector.ask()
+    assert run.end(error) >= 0.8
+    assert run.ask() == (Mode.STREAM, "10")
+    assert run.reflector.last_error is error
+    run.receive(line("ADDED", "a", 12), end_of_list(12))
+    assert run.end(None, lasted_s=400) == 0.0
+    assert run.ask() == (Mode.WATCH, "12")
 
 
 # -- a version that is lost -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mooring.client.informer.reflector import PAGE_SIZE, Listing, Mode
-from mooring.errors import SchedulerError
+from mooring.errors import ServerError
 from mooring.objects import ObjectMeta, Pod
 from tests.unit.client.informer.test_reflector import (
     CUT,
@@ -282,13 +282,24 @@ def test_streams_that_broke_before_a_failed_list_do_not_count() -> None:
     assert modes == [Mode.STREAM] * 3
 
 
-@pytest.mark.parametrize("error", [REFUSED, SLOW])
-def test_a_server_that_cannot_be_reached_or_is_busy_causes_no_list(error: SchedulerError) -> None:
+def test_a_server_that_is_busy_causes_no_list() -> None:
     run = Run.watching()
     for _ in range(20):
         assert run.ask() == (Mode.WATCH, "10")
-        run.end(error)
+        run.end(SLOW)
     assert run.ask() == (Mode.WATCH, "10")
+
+
+def test_a_server_that_was_away_may_be_an_older_one() -> None:
+    run = Run.watching()
+    assert run.ask() == (Mode.WATCH, "10")
+    assert run.end(REFUSED) >= 0.8
+    assert run.ask() == (Mode.STREAM, "10")
+    run.end(ServerError("Too large resource version: 10, current: 7", status=504))
+    assert run.ask() == (Mode.STREAM, None)
+    run.receive(line("ADDED", "a", 3), end_of_list(7))
+    run.end(None, lasted_s=300)
+    assert run.ask() == (Mode.WATCH, "7")
 
 
 def test_failed_watches_before_a_list_do_not_count_after_it() -> None:

@@ -194,6 +194,15 @@ def test_a_refusal_counts_even_after_a_wait_and_nobody_waits_then() -> None:
     assert len(framework.waiting) == 0
 
 
+@pytest.mark.parametrize("timeout", [float("nan"), "5", None])
+def test_a_wait_for_no_number_of_seconds_names_its_plugin(timeout: Any) -> None:
+    _, framework, cycle = steps({"permit": Wait(timeout)})
+    with pytest.raises(PluginError, match="timeout is no number of seconds") as raised:
+        binding.permit(framework, cycle, "a", now_s=0.0)
+    assert (raised.value.plugin, raised.value.point) == ("A", "Permit")
+    assert len(framework.waiting) == 0
+
+
 def test_a_refusal_becomes_a_diagnosis_of_one_node() -> None:
     diagnosis = binding.diagnosis_of("a", Reject("one", "two").named("B"))
 

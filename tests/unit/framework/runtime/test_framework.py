@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Hashable
 from typing import Any, NamedTuple
@@ -141,6 +142,15 @@ def test_what_a_plugin_raises_is_named_and_chained() -> None:
 def test_a_plugin_that_exits_fails_its_pod_alone() -> None:
     with pytest.raises(PluginError, match=r'running Permit plugin "A": SystemExit: 3'):
         framework_of().call(Gate("A", None, []), "Permit", sys.exit, 3)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit()])
+def test_a_plugin_that_leaks_an_end_fails_its_pod_alone(error: BaseException) -> None:
+    def fails() -> None:
+        raise error
+
+    with pytest.raises(PluginError, match=f'plugin "A": {type(error).__name__}'):
+        framework_of().call(Gate("A", None, []), "Permit", fails)
 
 
 @pytest.mark.parametrize(
