@@ -1,4 +1,4 @@
-"""``mooring apiserver`` as a process: when it cannot start."""
+"""``mooring apiserver`` as a process: when it cannot start, and without standard streams."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.integration.embedded import START_S, running
+from tests.integration.processes import wait_until
 
 
 def start(*words: str) -> subprocess.CompletedProcess[str]:
@@ -35,3 +36,17 @@ def test_a_kubeconfig_that_cannot_be_written_ends_it(tmp_path: Path) -> None:
     assert str(path.parent) in done.stderr
     assert "No such file or directory" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_server_without_standard_streams_saves_at_its_end(tmp_path: Path) -> None:
+    data, kubeconfig = tmp_path / "data.json", tmp_path / "kubeconfig"
+    words = ["apiserver", "--port=0", f"--data={data}", f"--kubeconfig-out={kubeconfig}"]
+    shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "mooring"]
+
+    with subprocess.Popen([*shell, *words]) as process:
+        wait_until(lambda: kubeconfig.exists() or process.poll() is not None)
+        process.terminate()
+        process.wait(START_S)
+
+    assert process.returncode == 0
+    assert data.exists()

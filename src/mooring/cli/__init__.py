@@ -24,6 +24,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring import __version__
+from mooring.cli.standard_streams import open_missing_streams
 from mooring.errors import InvariantViolation, LeaseLost, SchedulerError
 from mooring.garbage import without_collections
 
@@ -92,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after ``mooring``; the process's own if None.
     """
+    open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         instruction = os.environ.get(COMPLETE_VARIABLE) if arguments is None else None
