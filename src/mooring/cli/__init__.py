@@ -10,6 +10,7 @@ The root is not a click group: importing click takes longer than everything that
     2    invalid usage or input: one line on stderr says where and why
     70   a bug in mooring
     130  interrupted
+    129, 143  ended by SIGHUP or SIGTERM (as a shell reports them)
     141  the reader closed the output (as a shell reports SIGPIPE)
 """
 

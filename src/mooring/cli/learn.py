@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mooring.cli.event_loops import loop_factory_for
+from mooring.cli.event_loops import loop_factory_for, run_with_cleanup
 from mooring.cli.options import file_option, output_option
 from mooring.clock import Clock, SystemClock, seeded_random
 
@@ -239,7 +239,9 @@ def _run(lesson: Lesson, options: Options, hooks: OutputHooks, scenario: Scenari
     access = _access(options)
     seed = fresh_seed() if options.seed is None else options.seed
     with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=options.is_fast)) as runner:
-        return runner.run(_learn(lesson, scenario, options, hooks, access, seed))
+        work = _learn(lesson, scenario, options, hooks, access, seed)
+        # In memory there is nothing to delete.
+        return runner.run(work) if access is None else run_with_cleanup(runner, work)
 
 
 def _access(options: Options) -> Access | None:
