@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.helpers.scenario_files import nodes, write
 from tests.integration.embedded import START_S, running
 from tests.integration.processes import wait_until
 
@@ -50,3 +53,20 @@ def test_a_server_without_standard_streams_saves_at_its_end(tmp_path: Path) -> N
 
     assert process.returncode == 0
     assert data.exists()
+
+
+@pytest.mark.parametrize("words", [["apiserver"], ["start"], ["start", "--scenario={scenario}"]])
+def test_an_output_that_cannot_be_written_is_no_error_of_the_port(
+    tmp_path: Path, words: list[str]
+) -> None:
+    scenario = write(tmp_path, {"end": {"at": "1m"}, "cluster": {"nodes": [nodes(1)]}})
+    words = [word.format(scenario=scenario) for word in words]
+    options = ["--port=0", f"--kubeconfig-out={tmp_path / 'kubeconfig'}"]
+    command = [sys.executable, "-m", "mooring", *words, *options]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=START_S, check=False
+        )
+
+    problem = "mooring: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, problem)

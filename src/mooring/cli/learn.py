@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import click
 
 from mooring.cli.event_loops import loop_factory_for, run_with_cleanup
 from mooring.cli.options import file_option, output_option
+from mooring.cli.standard_streams import is_output_error
 from mooring.clock import Clock, SystemClock, seeded_random
 
 if TYPE_CHECKING:
@@ -157,11 +159,14 @@ def _run_with_mistakes(
     try:
         result = run(lesson, options)
     except Exception as error:  # the learner's code may raise anything
-        mistake = None if has_traceback else mistake_of(error, lesson.file)
+        mistake = None if is_output_error(error) else mistake_of(error, lesson.file)
         if mistake is None:
             raise
-        click.echo(f"mooring learn: {mistake}", err=True)
-        click.echo("The whole traceback: --traceback", err=True)
+        if has_traceback:
+            traceback.print_exception(error)
+        else:
+            click.echo(f"mooring learn: {mistake}", err=True)
+            click.echo("The whole traceback: --traceback", err=True)
         return EXIT_LESSON_FAILED
     return EXIT_LESSON_FAILED if result.failures else 0
 

@@ -1,13 +1,17 @@
-"""Standard input, output and error of a process that was started without some of them."""
+"""Standard streams that are closed, or that cannot be written."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from typing import Final, Literal, TextIO
+from typing import Final, Literal, TextIO, TypeGuard
 
 #: The descriptor of standard error, the highest of the three.
 _STDERR_DESCRIPTOR: Final = 2
+
+#: Errors of writing to a full or broken disk.
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def open_missing_streams() -> None:
@@ -26,6 +30,19 @@ def open_missing_streams() -> None:
         sys.stdout = _null_stream("w")
     if sys.stderr is None:
         sys.stderr = _null_stream("w")
+
+
+def is_output_error(error: BaseException) -> TypeGuard[OSError]:
+    """Returns True for an error of writing to a closed pipe, or to a full or broken disk."""
+    return isinstance(error, OSError) and error.errno in (errno.EPIPE, *_NO_ROOM)
+
+
+def discard_output() -> None:
+    """Discards what is written to standard output from now on.
+
+    Python flushes it once more at exit, and would complain there.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _null_stream(mode: Literal["r", "w"]) -> TextIO:
