@@ -154,7 +154,8 @@ def check_decision(decision: Decision, *, file: str | None = None, path: str = "
 
     Raises:
         ConfigError: an unknown ``result`` or ``choice``, a node without "scheduled" or the other
-            way round, a node outside ``tied``, a node both refused and scored.
+            way round, a node outside ``tied``, a node both refused and scored, a node with a
+            total that a plugin has not scored.
     """
     problem = _contradiction(decision)
     if problem is None:
@@ -177,6 +178,11 @@ def _contradiction(decision: Decision) -> tuple[str, str, Any] | None:
     for node in decision.total or ():
         if node in decision.rejected:
             return "total", "holds a node that was rejected", node
+    if decision.total:
+        for plugin, by_node in (decision.scores or {}).items():
+            if by_node and not decision.total.keys() <= by_node.keys():
+                unscored = next(node for node in decision.total if node not in by_node)
+                return f"scores.{plugin}", "has no score for a node that has a total", unscored
     return None
 
 

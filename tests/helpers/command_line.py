@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,18 @@ def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, s
     code = main(words)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def run_redirected(redirection: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs ``mooring`` as a process with a redirection of the shell, such as ``>&-``."""
+    shell = ["sh", "-c", f'exec "$@" {redirection}', "sh"]
+    return subprocess.run(
+        [*shell, sys.executable, "-m", "mooring", *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @contextmanager

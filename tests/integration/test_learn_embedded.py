@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.integration.processes import heed_interrupts
+from tests.integration.embedded import running
+from tests.integration.processes import heed_interrupts, once
 
 COMMAND = [sys.executable, "-m", "mooring", "learn"]
 DEADLINE_S = 60.0
@@ -66,3 +68,35 @@ def test_an_interruption_ends_a_lesson_at_once() -> None:
 
     assert process.returncode == 130
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_lesson_and_its_objects_are_deleted(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    def objects() -> int:
+        cluster = once(tmp_path, "dump", "--kubeconfig", str(tmp_path / "kubeconfig")).stdout
+        return cluster.count('"Node"') + cluster.count('"Pod"')
+
+    words = ["5", "--variant", "sanposhiho", "--kubeconfig", str(tmp_path / "kubeconfig")]
+    with (
+        running(tmp_path),
+        subprocess.Popen(
+            [*COMMAND, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "pod9    waiting" in line:
+                break
+        objects_before = objects()
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=DEADLINE_S)
+        objects_after = objects()
+
+    assert (objects_before, objects_after) == (12, 0)
+    assert (process.returncode, errors) == (128 + number, "")

@@ -98,6 +98,7 @@ def test_a_rejection_by_several_plugins_knows_their_names() -> None:
         ({"tied": ["n2"]}, "tied"),
         ({"node": "n3", "tied": ["n3"]}, "rejected"),
         ({"total": {"n3": 1}}, "total"),
+        ({"scores": {"A": {"n2": 1}}, "total": {"n1": 1, "n2": 1}}, "scores.A"),
     ],
 )
 def test_fields_that_contradict_each_other_are_refused(changes: dict[str, Any], path: str) -> None:

@@ -8,14 +8,14 @@ The root is not a click group: importing click takes longer than everything that
     1    the command ran, and the result is negative (differences, a failed lesson, a lost lease),
          or `run` failed at its start, or ended without leader election
     2    invalid usage or input: one line on stderr says where and why
-    70   a bug in mooring
+    70   a bug in mooring: any other exception
     130  interrupted
+    129, 143  ended by SIGHUP or SIGTERM (as a shell reports them)
     141  the reader closed the output (as a shell reports SIGPIPE)
 """
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import sys
@@ -24,7 +24,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring import __version__
-from mooring.errors import InvariantViolation, LeaseLost, SchedulerError
+from mooring.cli.standard_streams import discard_output, is_output_error, open_missing_streams
+from mooring.errors import InvariantViolation, LeaseLost, SchedulerError, exception_text
 from mooring.garbage import without_collections
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
-
-#: Errors of writing to a full or broken disk.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 #: Set by the scripts of ``mooring completion``.
 COMPLETE_VARIABLE = "_MOORING_COMPLETE"
@@ -92,24 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after ``mooring``; the process's own if None.
     """
+    open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         instruction = os.environ.get(COMPLETE_VARIABLE) if arguments is None else None
         code = _complete(instruction) if instruction else _run(words)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # Python flushes stdout once more at exit, and would complain there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE_CLOSED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"mooring: the output cannot be written: {error.strerror}", file=sys.stderr)
-        return EXIT_USAGE
+    except Exception as error:  # noqa: BLE001 - whatever is not expected is a bug
+        return _fail_of_output(error) if is_output_error(error) else _report_bug(error, words)
 
 
 def help_text() -> str:
@@ -145,6 +136,24 @@ def _run(words: list[str]) -> int:
     if first not in COMMANDS:
         return _refuse_unknown(first)
     return _call(first, words[1:])
+
+
+def _fail_of_output(error: OSError) -> int:
+    """Returns the exit code for an output that cannot be written."""
+    discard_output()
+    if isinstance(error, BrokenPipeError):
+        return EXIT_PIPE_CLOSED
+    print(f"mooring: the output cannot be written: {error.strerror}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _report_bug(error: Exception, words: list[str]) -> int:
+    import traceback  # here: importing it takes time
+
+    traceback.print_exception(error)
+    program = " ".join(["mooring", *words[:1]])
+    print(f"{program}: a bug in mooring: {exception_text(error)}", file=sys.stderr)
+    return EXIT_BUG
 
 
 def _complete(instruction: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.event_loops import interruption
-from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
+from mooring.cli.kubeconfig_out import kubeconfig_out, listening, write_kubeconfig
 from mooring.cli.options import feature_gates_option
 from mooring.clock import SystemClock, seeded_random
 from mooring.config.durations import parse_duration_s
@@ -125,15 +125,11 @@ async def _serve(
     from mooring.apiserver import serve
 
     stopped = interruption()
-    try:
-        async with serve(api, port=port) as server:
-            export = write_kubeconfig(kubeconfig, KUBECONFIG, server.kubeconfig())
-            print(f"mooring apiserver: listening on {server.url}")
-            print(export, flush=True)
-            await _wait_until_stopped(stopped, snapshot_file)
-    except OSError as error:
-        place = str(error.filename or f"port {port}")
-        raise ConfigError(error.strerror or str(error), path=place) from error
+    async with listening(serve(api, port=port), port) as server:
+        export = write_kubeconfig(kubeconfig, KUBECONFIG, server.kubeconfig())
+        print(f"mooring apiserver: listening on {server.url}")
+        print(export, flush=True)
+        await _wait_until_stopped(stopped, snapshot_file)
 
 
 async def _wait_until_stopped(stopped: asyncio.Event, snapshot_file: SnapshotFile | None) -> None:

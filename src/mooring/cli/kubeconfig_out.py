@@ -1,4 +1,4 @@
-"""The option ``--kubeconfig-out``, and the kubeconfig that an embedded API server writes.
+"""The port of an embedded API server, its kubeconfig, and the option ``--kubeconfig-out``.
 
 The default is in a private folder of the user, not in the current folder: the file holds an
 administrator's token, and the current folder may be a repository.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ import click
 from mooring.errors import ConfigError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Server = TypeVar("Server")
 
 
 def kubeconfig_out(name: str) -> Callable[[Command], Command]:
@@ -29,6 +31,28 @@ def kubeconfig_out(name: str) -> Callable[[Command], Command]:
         help="File for the administrator's kubeconfig (mode 0600).  "
         f"[default: {name} in $XDG_RUNTIME_DIR/mooring, else in ~/.cache/mooring]",
     )
+
+
+@asynccontextmanager
+async def listening(
+    server: AbstractAsyncContextManager[Server], port: int
+) -> AsyncIterator[Server]:
+    """Serves during the block.
+
+    Args:
+        server: The server, not started yet.
+        port: Its port.
+
+    Raises:
+        ConfigError: the port is in use.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            entered = await stack.enter_async_context(server)
+        except OSError as error:
+            place = str(error.filename or f"port {port}")
+            raise ConfigError(error.strerror or str(error), path=place) from error
+        yield entered
 
 
 def write_kubeconfig(

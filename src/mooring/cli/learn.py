@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mooring.cli.event_loops import loop_factory_for
+from mooring.cli.event_loops import loop_factory_for, run_with_cleanup
 from mooring.cli.options import file_option, output_option
+from mooring.cli.standard_streams import is_output_error
 from mooring.clock import Clock, SystemClock, seeded_random
 
 if TYPE_CHECKING:
@@ -157,11 +159,14 @@ def _run_with_mistakes(
     try:
         result = run(lesson, options)
     except Exception as error:  # the learner's code may raise anything
-        mistake = None if has_traceback else mistake_of(error, lesson.file)
+        mistake = None if is_output_error(error) else mistake_of(error, lesson.file)
         if mistake is None:
             raise
-        click.echo(f"mooring learn: {mistake}", err=True)
-        click.echo("The whole traceback: --traceback", err=True)
+        if has_traceback:
+            traceback.print_exception(error)
+        else:
+            click.echo(f"mooring learn: {mistake}", err=True)
+            click.echo("The whole traceback: --traceback", err=True)
         return EXIT_LESSON_FAILED
     return EXIT_LESSON_FAILED if result.failures else 0
 
@@ -239,7 +244,9 @@ def _run(lesson: Lesson, options: Options, hooks: OutputHooks, scenario: Scenari
     access = _access(options)
     seed = fresh_seed() if options.seed is None else options.seed
     with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=options.is_fast)) as runner:
-        return runner.run(_learn(lesson, scenario, options, hooks, access, seed))
+        work = _learn(lesson, scenario, options, hooks, access, seed)
+        # In memory there is nothing to delete.
+        return runner.run(work) if access is None else run_with_cleanup(runner, work)
 
 
 def _access(options: Options) -> Access | None:

@@ -258,6 +258,7 @@ def _replay(
             objects=reader.header.objects,
             only=only,
             config=config,
+            file=file,
         )
         for replayed in steps:
             n_steps += 1

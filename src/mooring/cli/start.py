@@ -13,7 +13,7 @@ import click
 
 from mooring.cli.event_loops import interruption, loop_factory_for
 from mooring.cli.inputs import Live, list_live, print_note
-from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
+from mooring.cli.kubeconfig_out import kubeconfig_out, listening, write_kubeconfig
 from mooring.cli.options import (
     devices_option,
     feature_gates_option,
@@ -442,17 +442,12 @@ async def _served(
     from mooring.apiserver import serve
     from mooring.explain.endpoint import ExplainEndpoint
 
-    try:
-        async with serve(
-            ExplainEndpoint(cluster.api, lambda: cluster.service, clock), port=options.port
-        ) as server:
-            cluster.api.publish_authority(server.authority)
-            export = write_kubeconfig(options.kubeconfig, KUBECONFIG, server.kubeconfig())
-            async with served_page(cluster, clock, page, export) as lines:
-                yield "\n".join([f"mooring start: {server.url}", export, *lines])
-    except OSError as error:
-        place = str(error.filename or f"port {options.port}")
-        raise ConfigError(error.strerror or str(error), path=place) from error
+    endpoint = ExplainEndpoint(cluster.api, lambda: cluster.service, clock)
+    async with listening(serve(endpoint, port=options.port), options.port) as server:
+        cluster.api.publish_authority(server.authority)
+        export = write_kubeconfig(options.kubeconfig, KUBECONFIG, server.kubeconfig())
+        async with served_page(cluster, clock, page, export) as lines:
+            yield "\n".join([f"mooring start: {server.url}", export, *lines])
 
 
 @asynccontextmanager

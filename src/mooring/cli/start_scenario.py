@@ -13,11 +13,10 @@ from click.core import ParameterSource
 
 from mooring.cli.event_loops import interruption, loop_factory_for
 from mooring.cli.inputs import print_note
-from mooring.cli.kubeconfig_out import write_kubeconfig
+from mooring.cli.kubeconfig_out import listening, write_kubeconfig
 from mooring.cli.scenario import EXPECTATION_FAILED, scenario_view
 from mooring.clock import SystemClock, seeded_random
 from mooring.devcluster.pace import Pace, Stopped
-from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.devcluster.mirror import Mirror
@@ -122,21 +121,18 @@ async def _show(scenario: Scenario, options: Options, kubeconfig_name: str) -> R
     mirror = Mirror(Client(transport, rng=rng))
     await mirror.create([*scenario.objects, *group_nodes(scenario)])
     interrupted = interruption()
-    try:
-        async with serve(ReadOnlyEndpoint(api, READ_ONLY), port=options.port) as server:
-            api.publish_authority(server.authority)
-            export = write_kubeconfig(options.kubeconfig, kubeconfig_name, server.kubeconfig())
-            click.echo(f"mooring start: {server.url}\n{export}")
-            result = await _watched(scenario, options.speed, mirror, interrupted)
-            if result is not None:
-                _print(result, mirror)
-            if result is not None and not options.once:
-                click.echo("the scenario has ended: its cluster can be read until Ctrl-C")
-                await interrupted.wait()
-            return result
-    except OSError as error:
-        place = str(error.filename or f"port {options.port}")
-        raise ConfigError(error.strerror or str(error), path=place) from error
+    endpoint = ReadOnlyEndpoint(api, READ_ONLY)
+    async with listening(serve(endpoint, port=options.port), options.port) as server:
+        api.publish_authority(server.authority)
+        export = write_kubeconfig(options.kubeconfig, kubeconfig_name, server.kubeconfig())
+        click.echo(f"mooring start: {server.url}\n{export}")
+        result = await _watched(scenario, options.speed, mirror, interrupted)
+        if result is not None:
+            _print(result, mirror)
+        if result is not None and not options.once:
+            click.echo("the scenario has ended: its cluster can be read until Ctrl-C")
+            await interrupted.wait()
+        return result
 
 
 async def _watched(

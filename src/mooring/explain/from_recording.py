@@ -11,7 +11,6 @@ from mooring.config import from_document
 from mooring.dra import features_of
 from mooring.errors import ConfigError
 from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
-from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
 from mooring.queue import profile_of
@@ -19,7 +18,7 @@ from mooring.recordings.format import Recording, RecordingReader, Step
 from mooring.simulation.build import configuration_of, driver_of
 from mooring.simulation.cluster import Cluster
 from mooring.simulation.driver import Driver
-from mooring.simulation.replay import Outcome, RecordedOutcomes, objects_of
+from mooring.simulation.replay import Outcome, RecordedOutcomes, located_within, objects_of, pod_of
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 
@@ -87,10 +86,10 @@ def explain_recording(
         utilization = Utilization(objects)
         cluster = _cluster(header, objects, file, gates)
         outcomes = RecordedOutcomes(UtilizationReplayer(utilization, cluster), header.objects)
-        for step in reader:
+        for index, step in enumerate(reader):
             pod_keys[step.pod_key] = None
             if _is_match(step, pod, attempt):
-                pod_object = convert(step.pod, "Pod")
+                pod_object = pod_of(step, index, file=file)
                 name = profile_of(pod_object)
                 explained = Explained(
                     pod_object,
@@ -103,7 +102,8 @@ def explain_recording(
                     driver=cluster if isinstance(cluster, Driver) else None,
                 )
                 explanation = render(explained)
-            outcomes.apply(step)
+            with located_within(f"steps[{index}]", file=file):
+                outcomes.apply(step)
     if explanation is None:
         raise _not_found(file, pod, attempt, list(pod_keys))
     return explanation

@@ -157,7 +157,7 @@ class RecordingReader:
             return self._decode(first + b"]}")
         recording = self._decode(first + self._read_rest(len(first)))
         for index, step in enumerate(recording.steps):
-            check_decision(step.decision, file=self.file, path=f"steps[{index}].decision")
+            _check_step(step, file=self.file, path=f"steps[{index}]")
         self._all_steps = recording.steps
         return msgspec.structs.replace(recording, steps=())
 
@@ -186,7 +186,7 @@ class RecordingReader:
             step = msgspec.json.decode(line.rstrip(b",\n"), type=Step)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_json(error, file=self.file, path=path) from error
-        check_decision(step.decision, file=self.file, path=f"{path}.decision")
+        _check_step(step, file=self.file, path=path)
         return step
 
     def _line(self) -> bytes:
@@ -347,6 +347,24 @@ def object_key(document: Document) -> str:
     name = str(metadata.get("name", ""))
     namespace = metadata.get("namespace")
     return f"{namespace}/{name}" if namespace else name
+
+
+def _check_step(step: Step, *, file: str, path: str) -> None:
+    """Validates the decision of a step, and that its objects can have names.
+
+    Raises:
+        ConfigError: they cannot, or the fields of the decision contradict each other.
+    """
+    check_decision(step.decision, file=file, path=f"{path}.decision")
+    documents = [("pod", step.pod)]
+    if step.effects is not None:
+        updated = enumerate(step.effects.updated)
+        documents += [(f"effects.updated[{index}]", document) for index, document in updated]
+    for name, document in documents:
+        metadata = document.get("metadata")
+        if not isinstance(metadata, dict | None):
+            where = f"{path}.{name}.metadata"
+            raise ConfigError("must be a mapping", file=file, path=where, value=metadata)
 
 
 def _open_binary(file: str) -> tuple[IO[bytes], bool]:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -87,6 +88,7 @@ def replay(
     objects: Iterable[Document] = (),
     only: Collection[str] | None = None,
     config: KubeSchedulerConfiguration | None = None,
+    file: str | None = None,
 ) -> Iterator[ReplayedStep]:
     """Decides every step again on the recorded state; yields one result per step.
 
@@ -97,6 +99,7 @@ def replay(
         only: Compare only the results of these plugins; None = everything.
         config: The driver's configuration, whose profiles may have different score weights;
             None = the driver's weights apply to all pods.
+        file: The recording, for errors.
     """
     recorded_outcomes = RecordedOutcomes(driver, objects)
 
@@ -107,7 +110,7 @@ def replay(
         return {**driver.weights, **score_weights(config, scheduler_name)}
 
     for index, step in enumerate(steps):
-        pod = convert(step.pod, "Pod")
+        pod = pod_of(step, index, file=file)
         outcome = driver.attempt(pod, start_index=step.start_index, explain=True)
         decided = outcome.decision()
         weights = weights_of(pod.spec.scheduler_name)
@@ -120,7 +123,35 @@ def replay(
             weights=weights,
         )
         yield ReplayedStep(index, step, decided, step_differences, weights)
-        recorded_outcomes.apply(step)
+        with located_within(f"steps[{index}]", file=file):
+            recorded_outcomes.apply(step)
+
+
+@contextmanager
+def located_within(path: str, *, file: str | None = None) -> Iterator[None]:
+    """Adds a path, and a file, to the errors of what is there."""
+    try:
+        yield
+    except ConfigError as error:
+        inner = f"{path}.{error.path}" if error.path else path
+        raise ConfigError(
+            error.problem,
+            file=error.file or file,
+            path=inner,
+            value=error.value,
+            suggestion=error.suggestion,
+        ) from error
+
+
+def pod_of(step: Step, index: int, *, file: str | None = None) -> Pod:
+    """Returns the pod of a step, the one with this index in the file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    with located_within(f"steps[{index}].pod", file=file):
+        pod: Pod = convert(step.pod, "Pod")
+    return pod
 
 
 class RecordedOutcomes:
@@ -138,11 +169,14 @@ class RecordedOutcomes:
             ConfigError: the effects name a resource or an object that cannot be read.
         """
         effects = step.effects or Effects()
-        self._apply_outcome(step, effects)
+        with located_within("pod"):
+            self._apply_outcome(step, effects)
         for deleted in effects.deleted:
             self._remove(deleted)
-        for document in effects.updated:
-            self._driver.update(convert(document, _kind_of(document)))
+        for index, document in enumerate(effects.updated):
+            with located_within(f"effects.updated[{index}]"):
+                obj = convert(document, _kind_of(document))
+            self._driver.update(obj)
         for key, node_name in effects.nominated.items():
             if key != step.pod_key and key in self._pods:
                 self._nominate(key, self._pods[key], node_name)

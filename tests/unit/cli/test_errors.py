@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -209,6 +210,35 @@ def test_explain_says_what_is_wrong_and_where(
     assert (code, out) == (2, "")
     assert err.startswith("mooring explain: ")
     assert problem in err
+
+
+@pytest.mark.parametrize("words", [["replay"], ["explain", "web", "--recording"]])
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ({"metadata": ["a"]}, "pod.metadata: must be a mapping, got ['a']"),
+        (
+            {"spec": {"overhead": {"cpu": 2**70}}},
+            f"pod.spec.overhead.cpu: must be a string, since the number has more than 64 bits, "
+            f"got {2**70}",
+        ),
+    ],
+)
+def test_a_damaged_step_is_named_with_its_file(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words: list[str],
+    damage: dict[str, Any],
+    problem: str,
+) -> None:
+    file = tmp_path / "damaged.json"
+    recording = msgspec.to_builtins(read_recording(Path(RECORDING)))
+    recording["steps"][1]["pod"].update(damage)
+    file.write_bytes(msgspec.json.encode(recording))
+
+    code, _, err = run_command(capsys, *words, str(file))
+
+    assert (code, err) == (2, f"mooring {words[0]}: {file}: steps[1].{problem}\n")
 
 
 @pytest.mark.parametrize("attempt", ["0", "-1", "last"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,21 @@ def test_a_kubeconfig_that_is_not_there_is_named(
 
     assert main(["learn", "1", "--kubeconfig", path]) == 2
     assert path in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize("step", STEPS)
+def test_an_output_that_cannot_be_written_is_no_mistake_in_the_step(
+    step: int, output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["learn", str(step), "--fast", "--seed", "3", "-o", output]
+    reading, writing = os.pipe()
+    os.close(reading)
+    problem = "mooring: the output cannot be written: No space left on device\n"
+
+    with open(writing, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        assert (main(words), capsys.readouterr().err) == (141, "")
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert (main(words), capsys.readouterr().err) == (2, problem)

@@ -168,8 +168,10 @@ def test_a_mistake_is_a_line_and_a_message(
         '    return sorted(nmaes)[0] if names else Reject("no nodes available to schedule pods")',
         "The whole traceback: --traceback",
     ]
-    with pytest.raises(NameError):
-        main(["learn", "1", "--file", str(file), "--fast", "--traceback"])
+    assert main(["learn", "1", "--file", str(file), "--fast", "--traceback"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1] == "NameError: name 'nmaes' is not defined"
 
 
 def test_a_syntax_error_is_shown_with_its_line(

@@ -98,10 +98,26 @@ def test_what_a_command_raises_becomes_an_exit_code(
     assert bool(printed.err) == bool(said)
 
 
-def test_a_bug_is_not_hidden(install: Callable[..., None]) -> None:
-    install(raising(ZeroDivisionError("oops")))
-    with pytest.raises(ZeroDivisionError):
-        cli.main(["probe"])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ZeroDivisionError("oops"), "ZeroDivisionError: oops"),
+        (PermissionError(1, "not permitted"), "PermissionError: [Errno 1] not permitted"),
+    ],
+)
+def test_any_other_exception_is_a_bug_with_its_traceback(
+    install: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    message: str,
+) -> None:
+    install(raising(error))
+
+    assert cli.main(["probe"]) == 70
+
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-2:] == [message, f"mooring probe: a bug in mooring: {message}"]
 
 
 @pytest.mark.parametrize("words", [["--bogus"], ["a", "b"], ["--lod"]])

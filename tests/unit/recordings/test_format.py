@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.decision import Decision
@@ -278,3 +279,18 @@ def test_a_value_of_a_wrong_type_is_named_in_plain_words(tmp_path: Path) -> None
 
     with pytest.raises(ConfigError, match=r"r\.json: is not a recording: format: must be a string"):
         read_recording(file)
+
+
+def test_an_object_of_a_step_without_a_mapping_of_metadata_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    good, bad = step("a"), {"kind": "Pod", "metadata": ["a"]}
+    updated = msgspec.structs.replace(good, effects=Effects(updated=({"kind": "Node"}, bad)))
+    for damaged, path in [
+        (msgspec.structs.replace(good, pod=bad), "steps[1].pod.metadata"),
+        (updated, "steps[1].effects.updated[1].metadata"),
+    ]:
+        text = msgspec.json.encode(recording(good, damaged))
+        file.write_bytes(text)
+        with pytest.raises(ConfigError, match="must be a mapping, got ") as caught:
+            read_recording(file)
+        assert (caught.value.file, caught.value.path) == (str(file), path)

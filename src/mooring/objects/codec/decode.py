@@ -202,7 +202,7 @@ def _validated(obj: Any, kind: Kind) -> Any:
         raise ConfigError("must not be empty", path="metadata.name", value=obj.metadata.name)
     bad = first_bad_quantity(obj)
     if bad is not None:
-        raise ConfigError("is not a quantity", path=bad.path, value=bad.value)
+        raise ConfigError(bad.problem, path=bad.path, value=bad.value)
     return obj
 
 

@@ -28,6 +28,13 @@ class BadQuantity(NamedTuple):
     path: str
     value: Any
 
+    @property
+    def problem(self) -> str:
+        """The problem. Every integer is a quantity, but large ones cannot be encoded."""
+        if isinstance(self.value, int):
+            return "must be a string, since the number has more than 64 bits"
+        return "is not a quantity"
+
 
 class _Part(NamedTuple):
     """One (nested) field of a struct: resources, or structs that contain resources."""
@@ -57,7 +64,7 @@ class _ValidTexts:
         return self.have(resources.values()) or all(map(self._learn, resources.values()))
 
     def _learn(self, raw: Any) -> bool:
-        if not is_quantity(raw):
+        if not _is_supported(raw):
             return False
         if len(self._texts) < CACHED_MAX:
             self._texts.add(raw)
@@ -92,6 +99,12 @@ def is_quantity(raw: Any) -> bool:
     except QuantityError:
         return False
     return True
+
+
+def _is_supported(raw: Any) -> bool:
+    """Returns whether ``raw`` is a valid quantity that can be encoded again."""
+    is_too_large = isinstance(raw, int) and not -(2**63) <= raw < 2**64
+    return not is_too_large and is_quantity(raw)
 
 
 def _is_ordinary_pod(pod: Pod) -> bool:
@@ -142,7 +155,7 @@ def _bad_quantities(obj: Any, plan: _Plan, prefix: str) -> Iterator[BadQuantity]
         if not value:
             continue
         if part.plan is None:
-            bad = [name for name, raw in value.items() if not is_quantity(raw)]
+            bad = [name for name, raw in value.items() if not _is_supported(raw)]
             yield from (BadQuantity(f"{path}.{name}", value[name]) for name in bad)
         elif isinstance(value, tuple):
             for index, inner in enumerate(value):

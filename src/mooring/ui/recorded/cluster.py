@@ -13,11 +13,10 @@ from typing import Final
 from mooring.decision import GATED, SCHEDULED
 from mooring.dra import features_of
 from mooring.explain.from_recording import UtilizationReplayer
-from mooring.objects.codec.decode import convert
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.cluster import Cluster
-from mooring.simulation.replay import RecordedOutcomes, objects_of
+from mooring.simulation.replay import RecordedOutcomes, located_within, objects_of, pod_of
 from mooring.simulation.utilization import Utilization
 from mooring.ui.attempts import AttemptRecord
 from mooring.ui.recorded.attempts import RecordedAttempts
@@ -51,9 +50,9 @@ class RecordedCluster:
         self._objects = objects_of(attempts.header.objects, file=attempts.file)
         self.pods = {key(obj): obj for obj in self._objects if isinstance(obj, Pod)}
         self._later = {step.pod_key for step in attempts.steps}
-        for step in attempts.steps:
+        for index, step in enumerate(attempts.steps):
             if step.pod_key not in self.pods:
-                self.pods[step.pod_key] = convert(step.pod, "Pod")
+                self.pods[step.pod_key] = pod_of(step, index, file=attempts.file)
         self._rewind()
 
     def seek(self, position: int) -> None:
@@ -62,7 +61,8 @@ class RecordedCluster:
             self._rewind()
         while self.position < position:
             step = self.attempts.steps[self.position]
-            self._outcomes.apply(step)
+            with located_within(f"steps[{self.position}]", file=self.attempts.file):
+                self._outcomes.apply(step)
             self._latest[step.pod_key] = self.attempts.records[self.position]
             self.position += 1
 

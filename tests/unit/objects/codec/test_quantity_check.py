@@ -15,6 +15,7 @@ from mooring.objects.codec.decode import decode, decode_list
 from mooring.objects.codec.quantity_check import CACHED_MAX, _ValidTexts, first_bad_quantity
 from mooring.objects.kinds import KINDS_BY_STRUCT, Kind, kind_named
 from mooring.objects.meta import RawQuantity, ResourceList
+from mooring.objects.node import Node, NodeStatus
 
 Steps = tuple[str | int, ...]
 
@@ -119,3 +120,26 @@ def test_as_many_texts_are_remembered_as_are_good_for_it() -> None:
     assert not known.have([f"{CACHED_MAX}m"])
     assert known.accept({"cpu": f"{CACHED_MAX}m"}), "slower, but right"
     assert not known.accept({"cpu": "many"})
+
+
+@pytest.mark.parametrize(
+    ("number", "is_accepted"),
+    [(2**64 - 1, True), (2**64, False), (-(2**63), True), (-(2**63) - 1, False)],
+)
+def test_a_number_that_cannot_be_encoded_is_refused(number: int, is_accepted: bool) -> None:
+    node = Node(status=NodeStatus(capacity={"cpu": number}))
+
+    bad = first_bad_quantity(node)
+
+    assert (bad is None) == is_accepted
+    if bad is not None:
+        assert bad.problem == "must be a string, since the number has more than 64 bits"
+
+
+def test_a_large_number_is_refused_with_its_path_and_value() -> None:
+    text = b'{"metadata": {"name": "a"}, "status": {"capacity": {"cpu": 1180591620717411303424}}}'
+
+    with pytest.raises(ConfigError, match="more than 64 bits, got 1180591620717411303424") as error:
+        decode(text, "Node")
+
+    assert error.value.path == "status.capacity.cpu"
