@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -93,6 +94,20 @@ def replaced_file(path: str | Path, *, mode: int | None = None) -> Iterator[Bina
         with suppress(OSError):
             os.unlink(partial)
         raise
+
+
+def remove_partial_files(path: str | Path) -> None:
+    """Removes the temporary files of processes that were killed while they replaced ``path``.
+
+    The caller must know that no process is replacing it now.
+    """
+    folder, name = os.path.split(os.path.realpath(path))
+    # Not only a prefix: beside "a", the files of "a.txt" begin with ".a." as well.
+    pattern = re.compile(rf"\.{re.escape(name)}\.\d+-\d+{re.escape(PARTIAL_SUFFIX)}", re.ASCII)
+    with suppress(OSError):
+        for partial in filter(pattern.fullmatch, os.listdir(folder)):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, partial))
 
 
 @contextmanager

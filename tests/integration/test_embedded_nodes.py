@@ -195,3 +195,21 @@ def test_a_data_file_outlives_the_server(
         after = kubectl.json("get", "pod", "web")["metadata"]
         assert int(after["resourceVersion"]) > int(before["metadata"]["resourceVersion"])
     assert stat.S_IMODE(data.stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+def test_a_kill_before_the_first_periodic_save_gives_no_version_twice(
+    programs: Path, tmp_path: Path
+) -> None:
+    def version_of_new(name: str) -> int:
+        kubectl("create", "configmap", name)
+        return int(kubectl.json("get", "configmap", name)["metadata"]["resourceVersion"])
+
+    data = tmp_path / "data.json"
+    with running(tmp_path, f"--data={data}") as server:
+        kubectl = Kubectl(programs / "kubectl", server, tmp_path)
+        lost = version_of_new("a")
+        server.stop(signal.SIGKILL)
+    with running(tmp_path, f"--data={data}") as server:
+        kubectl = Kubectl(programs / "kubectl", server, tmp_path)
+        assert version_of_new("b") > lost

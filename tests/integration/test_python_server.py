@@ -78,3 +78,17 @@ def test_an_object_that_the_server_refuses_is_an_error_of_the_caller() -> None:
         mooring.Server(mooring.Cluster([bad])),
     ):
         pass
+
+
+def test_a_server_starts_once() -> None:
+    server = mooring.Server()
+    with server:
+        server.settle()
+        with pytest.raises(mooring.SchedulerError, match="the server is running: "), server:
+            raise AssertionError
+        server.settle()  # it has not been stopped
+
+    with pytest.raises(mooring.SchedulerError, match="the server is closed"):
+        server.settle()
+    with pytest.raises(mooring.SchedulerError, match="the server is closed: "), server:
+        raise AssertionError

@@ -13,13 +13,14 @@ import asyncio
 import errno
 import fcntl
 import os
+import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from mooring.apiserver.storage.store import SnapshotError
 from mooring.errors import ConfigError
-from mooring.files import PARTIAL_SUFFIX, replaced_file
+from mooring.files import remove_partial_files, replaced_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,12 +35,25 @@ _NO_FOLDER = "cannot be written: its folder does not exist"
 
 
 class SnapshotFile:
-    """The file that has a server's objects between two runs."""
+    """The file that has a server's objects between two runs.
+
+    Attributes:
+        target: The file itself: links of the path are followed once, at the start.
+    """
 
     def __init__(self, api: ApiServer, path: Path) -> None:
-        """Reads and writes nothing yet."""
+        """Reads and writes nothing yet.
+
+        Args:
+            api: The server.
+            path: The file, as errors name it; it may be missing.
+
+        Raises:
+            ConfigError: The path leads to something else than a regular file, or nowhere.
+        """
         self._api = api
         self._path = path
+        self.target = _regular_file(path)
         self._saved_version = -1
 
     @property
@@ -57,8 +71,7 @@ class SnapshotFile:
         Raises:
             ConfigError: Another process uses the file, or its folder cannot be written.
         """
-        data = self._path.resolve()
-        path = data.with_name(f".{data.name}.lock")
+        path = self.target.with_name(f".{self.target.name}.lock")
         try:
             lock = _locked_file(path)
         except BlockingIOError as error:
@@ -83,25 +96,17 @@ class SnapshotFile:
         Raises:
             ConfigError: The file cannot be read or written, or is no snapshot.
         """
-        self._remove_partial_files()
+        remove_partial_files(self.target)
         try:
-            self._api.load(self._path.read_bytes())
+            self._api.load(self.target.read_bytes())
         except FileNotFoundError as error:
-            if not self._path.parent.is_dir():
+            if not self.target.parent.is_dir():
                 raise ConfigError(_NO_FOLDER, file=str(self._path)) from error
             return
         except (OSError, SnapshotError) as error:
             raise ConfigError(str(error), file=str(self._path)) from error
         self._api.store.skip_versions(LOST_VERSIONS_MAX)
         self.save()
-
-    def _remove_partial_files(self) -> None:
-        """Removes the temporary files of processes that were killed while they saved."""
-        prefix = f".{self._path.name}."
-        with suppress(OSError):
-            for file in list(self._path.parent.iterdir()):
-                if file.name.startswith(prefix) and file.name.endswith(PARTIAL_SUFFIX):
-                    file.unlink(missing_ok=True)
 
     def save(self) -> None:
         """Writes the objects to the file atomically, if something has changed.
@@ -132,11 +137,30 @@ class SnapshotFile:
         version = self._api.store.version
         slices = self._api.store.snapshot_slices()
         try:
-            with new_private_file(self._path) as file:
+            with new_private_file(self.target) as file:
                 yield _write_slices(file, slices)
         except OSError as error:
             raise ConfigError(error.strerror or str(error), file=str(self._path)) from error
         self._saved_version = version
+
+
+def _regular_file(path: Path) -> Path:
+    """Returns the file that a path leads to; reading a pipe or a device might never end.
+
+    Raises:
+        ConfigError: It is not a regular file, or its folder cannot be read.
+    """
+    try:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise ConfigError("not a regular file", file=str(path))
+    except OSError as error:
+        problem = f"cannot be read: {(error.strerror or str(error)).lower()}"
+        raise ConfigError(problem, file=str(path)) from error
+    try:
+        return Path(os.path.realpath(path))
+    except FileNotFoundError as error:  # the path is relative, the working directory deleted
+        raise ConfigError(_NO_FOLDER, file=str(path)) from error
 
 
 def _locked_file(path: Path) -> int:

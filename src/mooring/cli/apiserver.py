@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.event_loops import interruption
-from mooring.cli.kubeconfig_out import kubeconfig_out, listening, write_kubeconfig
+from mooring.cli.kubeconfig_out import (
+    OTHER_FILE,
+    kubeconfig_out,
+    kubeconfig_path,
+    listening,
+    write_kubeconfig,
+)
 from mooring.cli.options import feature_gates_option
 from mooring.clock import SystemClock, seeded_random
 from mooring.config.durations import parse_duration_s
@@ -107,7 +114,10 @@ def command(
         event_ttl_s=event_ttl,
         health_checks=health_probes(),
     )
-    snapshot_file = SnapshotFile(api, data) if data is not None else None
+    snapshot_file = None
+    if data is not None:
+        snapshot_file = SnapshotFile(api, data)
+        _check_other_file(snapshot_file, kubeconfig)
     with nullcontext() if snapshot_file is None else snapshot_file.locked():
         with short_collections(SystemClock().monotonic_s):
             if snapshot_file is not None:
@@ -119,12 +129,23 @@ def command(
             click.echo(f"mooring apiserver: saved to {data}", err=True)
 
 
+def _check_other_file(snapshot_file: SnapshotFile, kubeconfig: Path | None) -> None:
+    """Raises a ConfigError if the kubeconfig would replace the objects that were saved."""
+    target = snapshot_file.target
+    if os.path.realpath(kubeconfig_path(kubeconfig, KUBECONFIG)) == str(target):
+        problem = f"the data file cannot be the kubeconfig as well; {OTHER_FILE}"
+        raise ConfigError(problem, file=str(target))
+
+
 async def _serve(
     api: ApiServer, snapshot_file: SnapshotFile | None, port: int, kubeconfig: Path | None
 ) -> None:
     from mooring.apiserver import serve
 
     stopped = interruption()
+    if snapshot_file is not None:
+        # Before clients read a version: only if there is a file the next start skips versions.
+        await _try_to_save(snapshot_file)
     async with listening(serve(api, port=port), port) as server:
         export = write_kubeconfig(kubeconfig, KUBECONFIG, server.kubeconfig())
         print(f"mooring apiserver: listening on {server.url}")

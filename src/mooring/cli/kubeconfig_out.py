@@ -11,11 +11,14 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from mooring.errors import ConfigError
+
+#: Advice in errors.
+OTHER_FILE: Final = "another file can be chosen with --kubeconfig-out"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Server = TypeVar("Server")
@@ -72,7 +75,7 @@ def write_kubeconfig(
     """
     from mooring.apiserver.http_server.certificates import write_private
 
-    path = default_folder(environment) / name if file is None else file.absolute()
+    path = kubeconfig_path(file, name, environment)
     try:
         if file is None:
             folder = path.parent
@@ -81,10 +84,29 @@ def write_kubeconfig(
             folder.chmod(0o700)  # an earlier version, or a control plane, may have created it
         write_private(path, content.encode())
     except OSError as error:
-        problem = f"the kubeconfig cannot be written: {error.strerror or error}"
-        advice = "another file can be chosen with --kubeconfig-out"
-        raise ConfigError(f"{problem}; {advice}", file=str(path)) from error
+        raise _not_written(path, error) from error
     return f"export KUBECONFIG={shlex.quote(str(path))}"
+
+
+def kubeconfig_path(
+    file: Path | None, name: str, environment: Mapping[str, str] = os.environ
+) -> Path:
+    """Returns the absolute path of the file that ``write_kubeconfig`` writes.
+
+    Raises:
+        ConfigError: the path is relative, and the working directory has been deleted.
+    """
+    if file is None:
+        return default_folder(environment) / name
+    try:
+        return file.absolute()
+    except FileNotFoundError as error:
+        raise _not_written(file, error) from error
+
+
+def _not_written(path: Path, error: OSError) -> ConfigError:
+    problem = f"the kubeconfig cannot be written: {error.strerror or error}"
+    return ConfigError(f"{problem}; {OTHER_FILE}", file=str(path))
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:

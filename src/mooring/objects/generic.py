@@ -73,6 +73,10 @@ class GenericObject(Mapping[str, Any]):
         """Returns the number of fields."""
         return len(self._content)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles the JSON: the class is created anew in another process."""
+        return _of_class, (type(self).__name__, dict(self._content))
+
     def __repr__(self) -> str:
         """Returns kind and key: an object may be large."""
         metadata = self.metadata
@@ -83,6 +87,11 @@ class GenericObject(Mapping[str, Any]):
 def generic_class(name: str) -> type[GenericObject]:
     """Returns the class of the objects of a kind, which has the kind's name as all structs."""
     return type(name, (GenericObject,), {"__slots__": ()})
+
+
+def _of_class(name: str, content: Mapping[str, Any]) -> GenericObject:
+    cls = GenericObject if name == GenericObject.__name__ else generic_class(name)
+    return cls(content)
 
 
 def decode_generic(cls: Any, content: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ Pods = str | Path | Iterable[str | Path] | Iterable[Pod]
 class Cluster:
     """The objects of a cluster; every method returns a new one.
 
-    ``workloads`` are Deployments and the like, as JSON with defaults.
+    ``workloads`` are Deployments and the like, as JSON with defaults, as files have them.
 
     Example:
         >>> from mooring.testing import make_node, make_pod
@@ -66,16 +67,10 @@ class Cluster:
     ) -> None:
         """Takes objects; pods without a node are pending.
 
-        ``workloads`` are Deployments and the like as JSON with defaults, as files have them.
-
         Raises:
             ConfigError: something is not an object, such as a name or a dict.
         """
-        self._objects: list[Any] = list(objects)
-        for place, obj in enumerate(self._objects):
-            if not hasattr(obj, "metadata"):
-                problem = "must be an object, such as those of mooring.testing.make_node"
-                raise ConfigError(problem, path=f"objects[{place}]", value=obj)
+        self._objects = _checked(objects)
         self._name = name
         self.workloads = workloads
         self._as_workload = Workload(name, self._objects, [], controlled=workloads)
@@ -140,6 +135,9 @@ class Cluster:
         """The pods by "namespace/name"."""
         return {key(obj): obj for obj in self._objects if isinstance(obj, Pod)}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self._objects, self._name, self.workloads)
+
     def __repr__(self) -> str:
         pending = sum(not pod.spec.node_name for pod in self.pods.values())
         nodes, pods = counted(len(self.nodes), "node"), counted(len(self.pods), "pod")
@@ -148,7 +146,12 @@ class Cluster:
     # -- other clusters ---------------------------------------------------------------------------
 
     def with_objects(self, *objects: Any) -> Cluster:
-        """Returns the cluster with more objects; they replace those of the same kind and name."""
+        """Returns the cluster with more objects; they replace those of the same kind and name.
+
+        Raises:
+            ConfigError: something is not an object, such as a list of them.
+        """
+        _checked(objects)
         new = {(type(obj).__name__, key(obj)) for obj in objects}
         others = [obj for obj in self._objects if (type(obj).__name__, key(obj)) not in new]
         return self._with([*others, *objects])
@@ -162,10 +165,9 @@ class Cluster:
             name: The beginning of their names; the node's own by default.
 
         Raises:
-            ConfigError: there is no such node, or the number is negative.
+            ConfigError: there is no such node, or the number is negative or no integer.
         """
-        if count < 0:
-            raise ConfigError("must be 0 or more", path="count", value=count)
+        count = _number("count", count)
         model, names = self._node(like), _new_names(name or like, self.nodes)
         made = [_like(model, new) for new in islice(names, count)]
         return self._with([*self._objects, *made])
@@ -205,9 +207,10 @@ class Cluster:
             replicas: How many.
 
         Raises:
-            ConfigError: there is no such workload with replicas.
+            ConfigError: there is no such workload, or the number is negative or no integer.
         """
-        workloads = scaled(self.workloads, name, replicas)
+        number = _number("replicas", replicas)
+        workloads = scaled(self.workloads, _workload_name(name), number)
         return Cluster(self._objects, name=self._name, workloads=workloads)
 
     def _with(self, objects: list[Any]) -> Cluster:
@@ -247,7 +250,7 @@ class Cluster:
         gates = changed_gates(feature_gates)
         workload = with_controller_results(_with_pods(self._as_workload, pods, gates))
         options = SimulationOptions(
-            config=_settings(config),
+            config=settings_of(config),
             plugins=plugins,
             seed=seed,
             order=order,
@@ -298,10 +301,39 @@ class Cluster:
             >>> help.apply().simulate()["web"].node
             'a'
         """
-        settings, gates = _settings(config), changed_gates(feature_gates)
+        settings, gates = settings_of(config), changed_gates(feature_gates)
         workload = _with_pods(self._as_workload, pods, gates)
         search = Search(workload, settings, plugins, seed, gates)
         return _suggestions(pod, workload, search)
+
+
+def _made(objects: list[Any], name: str, workloads: Sequence[Object]) -> Cluster:
+    return Cluster(objects, name=name, workloads=workloads)
+
+
+def _checked(objects: Iterable[Any]) -> list[Any]:
+    checked = list(objects)
+    for place, obj in enumerate(checked):
+        if not hasattr(obj, "metadata"):
+            problem = "must be an object, such as those of mooring.testing.make_node"
+            raise ConfigError(problem, path=f"objects[{place}]", value=obj)
+    return checked
+
+
+def _workload_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ConfigError("must be a string such as 'deployment/web'", path="name", value=name)
+    return name
+
+
+def _number(path: str, value: Any) -> int:
+    try:
+        number = operator.index(value)  # also an integer of numpy
+    except TypeError:
+        raise ConfigError("must be an integer", path=path, value=value) from None
+    if number < 0:
+        raise ConfigError("must be 0 or more", path=path, value=value)
+    return number
 
 
 def _suggestions(pod: str, workload: Workload, search: Search) -> Suggestions[Cluster]:
@@ -379,10 +411,18 @@ def _with_pods(workload: Workload, pods: Pods, gates: Mapping[str, bool]) -> Wor
     return workload._replace(controlled=controlled)
 
 
-def _settings(
-    config: KubeSchedulerConfiguration | str | Path | None,
-) -> KubeSchedulerConfiguration | None:
-    return load(str(config)) if isinstance(config, str | Path) else config
+def settings_of(config: Any) -> KubeSchedulerConfiguration | None:
+    """Returns a configuration, read if it is the name of a file; None = the defaults.
+
+    Raises:
+        ConfigError: it is neither, or the file cannot be used.
+    """
+    if isinstance(config, str | Path):
+        return load(str(config))
+    if config is None or isinstance(config, KubeSchedulerConfiguration):
+        return config
+    problem = "must be a KubeSchedulerConfiguration or the name of its file"
+    raise ConfigError(problem, path="config", value=config)
 
 
 def _explained(workload: Workload, options: SimulationOptions, pod: str) -> Explanation:

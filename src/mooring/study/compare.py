@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.errors import ConfigError
 from mooring.objects.counts import counted
 from mooring.simulation.results import PodResult
 from mooring.study.result import Result
@@ -43,7 +44,14 @@ class Comparison:
 
 
 def compare(before: Result, after: Result) -> Comparison:
-    """Returns the difference between two results; pods of only one of them are left out."""
+    """Returns the difference between two results; pods of only one of them are left out.
+
+    Raises:
+        ConfigError: something is not a result, such as a cluster.
+    """
+    for path, value in (("before", before), ("after", after)):
+        if not isinstance(value, Result):
+            raise ConfigError("must be a Result of Cluster.simulate", path=path, value=value)
     old = {own.pod: own for own in before.simulation.results}
     moved: list[tuple[str, str, str]] = []
     placed: list[tuple[str, str]] = []

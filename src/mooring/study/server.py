@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from mooring.clock import SystemClock, seeded_random
-from mooring.config import KubeSchedulerConfiguration, load
-from mooring.errors import ConfigError, first_error
-from mooring.study.cluster import Cluster
+from mooring.config import KubeSchedulerConfiguration
+from mooring.errors import ConfigError, SchedulerError, first_error
+from mooring.study.cluster import Cluster, settings_of
 
 #: How long a server may take to start and to stop.
 START_S: Final = 60.0
@@ -51,8 +51,10 @@ class Server:
         seed: int = 0,
         kubelets: bool = True,
     ) -> None:
+        if cluster is not None and not isinstance(cluster, Cluster):
+            raise ConfigError("must be a Cluster", path="cluster", value=cluster)
         self._cluster = cluster or Cluster()
-        self._config = load(str(config)) if isinstance(config, str | Path) else config
+        self._config = settings_of(config)
         self._plugins = plugins
         self._seed = seed
         self._kubelets = kubelets
@@ -76,7 +78,11 @@ class Server:
 
         Raises:
             ConfigError: an object, the configuration or a plugin cannot be used.
+            SchedulerError: it has been started before; a server starts once.
         """
+        if self._thread.ident is not None:
+            state = "running" if self._thread.is_alive() else "closed"
+            raise SchedulerError(f"the server is {state}: a Server starts once, make a new Server")
         self._folder = tempfile.TemporaryDirectory(prefix="mooring-")
         self._thread.start()
         is_ready = self._ready.wait(START_S)
@@ -102,8 +108,13 @@ class Server:
 
         Raises:
             TimeoutError: that takes longer than ``timeout_s`` seconds.
+            SchedulerError: the server is not running.
         """
-        assert self._loop is not None, "the server is not running"
+        if not self._thread.is_alive():
+            is_new = self._thread.ident is None
+            problem = "not started: use it in a with block" if is_new else "closed"
+            raise SchedulerError(f"the server is {problem}")
+        assert self._loop is not None
         asyncio.run_coroutine_threadsafe(self._running.settle(), self._loop).result(timeout_s)
 
     # -- the thread -------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -224,12 +225,43 @@ def test_a_link_at_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_behind_is_removed_at_the_next_start(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     SnapshotFile(api_with(1).server, path).save()
-    (tmp_path / ".data.json.abc.new").write_text("half")
-    (tmp_path / ".other.json.abc.new").write_text("not ours")
+    (tmp_path / ".data.json.4711-12.new").write_text("half")
+    others = [".data.json.abc.new", ".other.json.4711-0.new"]
+    for name in others:
+        (tmp_path / name).write_text("not ours")
 
     loaded(path)
 
-    assert sorted(each.name for each in tmp_path.iterdir()) == [".other.json.abc.new", "data.json"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [*others, "data.json"]
+
+
+def test_a_start_leaves_the_running_save_of_a_file_with_a_longer_name(tmp_path: Path) -> None:
+    longer = tmp_path / "data.json"
+    with new_private_file(longer) as file:
+        loaded(tmp_path / "data")
+        file.write(b"saved")
+
+    assert longer.read_bytes() == b"saved"
+
+
+def test_what_a_killed_process_left_behind_is_beside_the_file_that_a_link_leads_to(
+    tmp_path: Path,
+) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link.json"
+    folder.mkdir()
+    link.symlink_to(folder / "data.json")
+    SnapshotFile(api_with(1).server, link).save()
+    (folder / ".data.json.4711-0.new").write_text("half")
+    (tmp_path / ".link.json.4711-0.new").write_text("not ours")
+
+    loaded(link)
+
+    assert [file.name for file in folder.iterdir()] == ["data.json"]
+    assert sorted(file.name for file in tmp_path.iterdir() if file != folder) == [
+        ".link.json.4711-0.new",
+        "link.json",
+    ]
+    assert link.is_symlink()
 
 
 def test_objects_that_cannot_be_served_are_reported_and_nothing_is_loaded() -> None:
@@ -297,3 +329,55 @@ def test_a_file_in_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
     refused = pytest.raises(ConfigError, match="cannot be written: its folder does not exist")
     with refused, snapshot_file.locked():
         raise AssertionError
+
+
+# ---------------------------------------------------------------- paths that are no regular file
+
+
+def fifo(folder: Path) -> Path:
+    os.mkfifo(folder / "data")
+    return folder / "data"
+
+
+def loop(folder: Path) -> Path:
+    (folder / "data").symlink_to("data")
+    return folder / "data"
+
+
+def below_a_file(folder: Path) -> Path:
+    (folder / "file").touch()
+    return folder / "file" / "data"
+
+
+def in_a_deleted_working_directory(folder: Path) -> Path:
+    (folder / "deleted").mkdir()
+    os.chdir(folder / "deleted")
+    (folder / "deleted").rmdir()
+    return Path("data")
+
+
+@pytest.mark.parametrize(
+    ("path_in", "problem"),
+    [
+        (fifo, "not a regular file"),
+        (lambda _: Path("/dev/zero"), "not a regular file"),
+        (lambda folder: folder, "not a regular file"),
+        (loop, "cannot be read: too many levels of symbolic links"),
+        (below_a_file, "cannot be read: not a directory"),
+        (in_a_deleted_working_directory, "cannot be written: its folder does not exist"),
+    ],
+)
+def test_what_cannot_be_a_data_file_is_refused_before_it_is_read_or_locked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    path_in: Callable[[Path], Path],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)  # it is the working directory again afterwards
+    path = path_in(tmp_path)
+
+    with pytest.raises(ConfigError) as caught:
+        SnapshotFile(api_with(0).server, path)
+
+    assert str(caught.value) == f"{path}: {problem}"
+    assert not [file for file in tmp_path.iterdir() if file.suffix == ".lock"]

@@ -12,10 +12,11 @@ import pytest
 
 from mooring import cli
 from mooring.apiserver import ApiServer
-from mooring.apiserver.persistence import SnapshotFile
+from mooring.apiserver.persistence import LOST_VERSIONS_MAX, SnapshotFile
 from mooring.cli.apiserver import _wait_until_stopped
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import ConfigError
+from tests.helpers.full_disk import full_disk
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -153,6 +154,65 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(
     restored = make_api()
     SnapshotFile(restored, folder / "data.json").load()
     assert names(restored) == ["kept"]
+
+
+def test_a_new_data_file_is_saved_before_clients_can_read_versions(tmp_path: Path) -> None:
+    """The next start skips versions if there is a file, and the first run may crash."""
+    path, missing = tmp_path / "data.json", tmp_path / "none" / "kubeconfig"
+
+    code = cli.main(["apiserver", "--port=0", f"--data={path}", f"--kubeconfig-out={missing}"])
+
+    assert code == 2  # as in a crash, nothing is saved at the end
+    api = make_api()
+    SnapshotFile(api, path).load()
+    assert api.store.version > LOST_VERSIONS_MAX
+
+
+def test_a_first_save_that_fails_is_retried_as_later_ones_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, missing = tmp_path / "data.json", tmp_path / "none" / "kubeconfig"
+
+    with full_disk(after_bytes=10_000):
+        cli.main(["apiserver", "--port=0", f"--data={path}", f"--kubeconfig-out={missing}"])
+
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0].startswith(f"mooring apiserver: cannot save to {path}: File too large; ")
+    assert errors[0].endswith("next try in 30 s")
+    assert errors[1].startswith(f"mooring apiserver: {missing}: ")  # so it went on
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["data.json", "link", "folder/../data.json"])
+def test_the_data_file_cannot_be_the_kubeconfig(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = tmp_path / "data.json"
+    SnapshotFile(make_api(), path).save()
+    before = path.read_bytes()
+    (tmp_path / "link").symlink_to("data.json")
+    (tmp_path / "folder").mkdir()
+    kubeconfig = tmp_path / name
+
+    code = cli.main(["apiserver", "--port=0", f"--data={path}", f"--kubeconfig-out={kubeconfig}"])
+
+    assert code == 2
+    problem = "the data file cannot be the kubeconfig as well"
+    advice = "another file can be chosen with --kubeconfig-out"
+    assert capsys.readouterr().err == f"mooring apiserver: {path}: {problem}; {advice}\n"
+    assert path.read_bytes() == before
+
+
+def test_the_data_file_cannot_be_the_default_kubeconfig(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "mooring").mkdir()
+
+    code = cli.main(["apiserver", "--port=0", f"--data={tmp_path}/mooring/apiserver.kubeconfig"])
+
+    assert code == 2
+    assert "the data file cannot be the kubeconfig as well" in capsys.readouterr().err
 
 
 def test_a_gate_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

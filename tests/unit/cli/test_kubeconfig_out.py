@@ -74,6 +74,17 @@ def test_a_file_in_a_missing_folder_is_an_error_that_names_the_option(
     assert not file.parent.exists()
 
 
+def test_a_file_in_a_deleted_working_directory_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deleted").mkdir()
+    monkeypatch.chdir(tmp_path / "deleted")
+    (tmp_path / "deleted").rmdir()
+
+    with pytest.raises(ConfigError, match="config: the kubeconfig cannot be written: No such file"):
+        write_kubeconfig(Path("config"), "start.kubeconfig", "text", {})
+
+
 def test_a_given_file_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from mooring.client.informer.watch_events import EventReader
 from mooring.errors import ConfigError
 from mooring.objects.codec.decode import decode, decode_list, encode, to_builtins
-from mooring.objects.generic import resource_name_of
+from mooring.objects.generic import GenericObject, generic_class, resource_name_of
 from mooring.objects.kinds import kind_named
 
 GROUPS = kind_named("podgroups.v1alpha1.scheduling.x-k8s.io")
@@ -104,3 +106,16 @@ def test_other_names_are_no_kinds(name: str) -> None:
 )
 def test_the_plural_of_a_kind_is_guessed(api_version: str, kind: str, name: str) -> None:
     assert resource_name_of(api_version, kind) == name
+
+
+@pytest.mark.parametrize(
+    "cls", [GenericObject, generic_class("podgroups.v1alpha1.scheduling.x-k8s.io")]
+)
+def test_an_object_can_be_copied_and_pickled(cls: type[GenericObject]) -> None:
+    obj = cls({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 3}})
+
+    for other in (copy.deepcopy(obj), pickle.loads(pickle.dumps(obj))):
+        assert type(other) is cls
+        assert dict(other) == dict(obj)
+        assert other.metadata == obj.metadata
+        assert other.spec == {"minMember": 3}

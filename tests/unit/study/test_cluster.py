@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mooring
-from mooring import Cluster, ConfigError, Reject, compare, per_node
+from mooring import Cluster, ConfigError, Reject, SchedulerError, compare, per_node
 from mooring.testing import make_node, make_pod
 
 
@@ -24,6 +28,24 @@ CLUSTER = Cluster(
         pod("low", "3", node="a"),
     ]
 )
+
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+SCALABLE = Cluster(CLUSTER.objects, name="shop", workloads=[WEB])
+#: What type checkers would refuse.
+UNTYPED: Any = SCALABLE
+FIVE: Any = 5
 
 
 def test_a_file_is_read_as_by_the_command_line(tmp_path: Path) -> None:
@@ -125,6 +147,51 @@ def test_what_is_not_there_cannot_be_changed() -> None:
         CLUSTER.with_nodes(-1, like="a")
     with pytest.raises(ConfigError, match="no node or pod 'none'"):
         CLUSTER.without("none")
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda: UNTYPED.with_nodes("3", like="a"), "count: must be an integer, got '3'"),
+        (lambda: UNTYPED.with_nodes(1.5, like="a"), "count: must be an integer, got 1.5"),
+        (lambda: UNTYPED.scale("replicaset/web", "5"), "replicas: must be an integer, got '5'"),
+        (lambda: UNTYPED.scale("replicaset/web", -1), "replicas: must be 0 or more, got -1"),
+        (lambda: UNTYPED.scale(5, 5), "name: must be a string such as 'deployment/web', got 5"),
+        (lambda: UNTYPED.with_objects([make_node("c")]), "objects[0]: must be an object, such as"),
+        (lambda: UNTYPED.simulate(config=5), "config: must be a KubeSchedulerConfiguration or"),
+        (lambda: compare(CLUSTER.simulate(), UNTYPED), "after: must be a Result of Cluster.simul"),
+        (lambda: compare(FIVE, CLUSTER.simulate()), "before: must be a Result of Cluster.simulate"),
+        (lambda: mooring.Server(FIVE), "cluster: must be a Cluster, got 5"),
+        (lambda: mooring.Server(config=FIVE), "config: must be a KubeSchedulerConfiguration or"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(call: Callable[[], Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        call()
+    assert str(caught.value).startswith(problem)
+
+
+def test_an_integer_of_numpy_is_a_number_of_nodes_and_replicas() -> None:
+    assert len(UNTYPED.with_nodes(np.int64(2), like="a").nodes) == 4
+    scaled = UNTYPED.scale("replicaset/web", np.int64(2))
+    assert type(scaled.workloads[0]["spec"]["replicas"]) is int
+
+
+def test_a_server_that_is_not_started_cannot_settle() -> None:
+    with pytest.raises(SchedulerError, match="the server is not started: use it in a with block"):
+        mooring.Server().settle()
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda cluster: pickle.loads(pickle.dumps(cluster))]
+)
+def test_a_cluster_can_be_copied_and_pickled(copied: Callable[[Cluster], Cluster]) -> None:
+    other = copied(SCALABLE)
+
+    assert repr(other) == repr(SCALABLE)
+    assert other.objects == SCALABLE.objects
+    assert other.workloads == SCALABLE.workloads
+    assert other.simulate().placements["node"] == SCALABLE.simulate().placements["node"]
 
 
 def test_a_new_node_has_a_hostname_of_its_own() -> None:
