@@ -247,7 +247,7 @@ BUGS: Final = [
         seed=1,
     ),
     PlantedBug(
-        "plan_of_older_volumes",
+        "plan_is_used_after_a_change",
         "A plan for volumes is used although they have changed since Filter",
         VolumeMatches,
         "covers_row",

@@ -320,7 +320,7 @@ BUGS: Final = [
         "_handle_scheduling_failure",
         "if live is None or live.spec.node_name or live.metadata.uid != entry.uid:",
         "if live is None or live.spec.node_name:",
-        seed=4,
+        seed=2,
     ),
     PlantedBug(
         "bound_pod_requeued",
