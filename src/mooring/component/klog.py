@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -37,6 +38,8 @@ DEBUG_V: Final = 4
 VALUE_LENGTH_MAX: Final = 64 << 10
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "v", "bare"}
+#: Characters that a terminal would obey; the other ones of a line are its text.
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LETTERS: Final = {logging.ERROR: "E", logging.CRITICAL: "E", logging.WARNING: "W"}
 
 
@@ -203,7 +206,8 @@ def _text_value(value: Any) -> str:
         return json.dumps(_json_value(value), separators=(",", ":"), ensure_ascii=False)
     text = _cut(str(value))
     if "\n" in text:
-        lines = "".join(f"\t{line}\n" for line in text.removesuffix("\n").split("\n"))
+        printable = _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+        lines = "".join(f"\t{line}\n" for line in printable.removesuffix("\n").split("\n"))
         return f"<\n{lines} >"
     return quote(text)
 

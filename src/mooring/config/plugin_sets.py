@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Final
 
 from mooring.config.plugin_defaults import DEFAULT_PLUGINS, PLUGIN_GATES
 from mooring.config.types import PluginEntry, Plugins, PluginSet
@@ -21,6 +22,11 @@ from mooring.errors import ConfigError
 
 #: A plugin and its weight at one extension point.
 Enabled = tuple[str, int]
+#: The points whose plugins have weights.
+_SCORING: Final = ("score", "placement_score")
+#: The highest score of a plugin, and the largest sum.
+SCORE_MAX: Final = 100
+_TOTAL_MAX: Final = (1 << 63) - 1
 
 
 def default_plugins(gates: Mapping[str, bool] = MappingProxyType({})) -> Plugins:
@@ -84,9 +90,12 @@ def expand_multi_point(
         implements: Whether a plugin (first) implements a point (second).
 
     Raises:
-        ConfigError: A plugin is listed twice, or at a point that it does not implement.
+        ConfigError: A plugin is listed twice, or at a point that it does not implement; or the sum
+            of the weights is negative before the last plugin.
     """
     weights = _weights(plugins)
+    for point in _SCORING:
+        _check_total(plugins, point, implements)
     expanded: dict[str, list[Enabled]] = {}
     for point in points:
         names = _expand(plugins, point, implements)
@@ -139,10 +148,27 @@ def _listed(own: PluginSet, point: str, implements: Callable[[str, str], bool]) 
 def _weights(plugins: Plugins) -> dict[tuple[str, str], int]:
     """Returns (point, plugin) -> weight; the point overrides multiPoint, 0 means 1."""
     weights: dict[tuple[str, str], int] = {}
-    for point in ("score", "placement_score"):
+    for point in _SCORING:
         for entry in (*plugins.at(point).enabled, *plugins.multi_point.enabled):
             weights.setdefault((point, entry.name), entry.weight or 1)
     return weights
+
+
+def _check_total(plugins: Plugins, point: str, implements: Callable[[str, str], bool]) -> None:
+    """Checks the sum of the weights, with upstream's numbers of 64 bits.
+
+    There, what is left of the largest score overflows once the sum is negative.
+    """
+    total, weights = 0, _weights(plugins)
+    listed = (*plugins.at(point).enabled, *plugins.multi_point.enabled)
+    for name in dict.fromkeys(entry.name for entry in listed):
+        if not implements(name, point):
+            continue
+        weight = weights[point, name]
+        if total < 0 or weight * SCORE_MAX > _TOTAL_MAX - total:
+            problem = "total score of Score plugins could overflow"
+            raise ConfigError(problem, path=f"plugins.{camel(point)}.enabled", value=weight)
+        total += weight * SCORE_MAX
 
 
 def not_implemented(plugin: str, point: str) -> str:

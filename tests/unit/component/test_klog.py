@@ -58,6 +58,15 @@ def test_values_of_several_lines_are_indented() -> None:
     assert out.getvalue().endswith('"config" text=<\n\ta: 1\n\tb: 2\n > list=["x",1]\n')
 
 
+def test_control_characters_are_escaped_in_each_line() -> None:
+    out, _ = configured()
+    _log.info("failed", extra={"error": "a\tb\n\x1b[31m\x00\r\x9b", "plain": "\x1b[0m"})
+    written = out.getvalue()
+    assert written.endswith(
+        '"failed" error=<\n\ta\tb\n\t\\x1b[31m\\x00\\x0d\\x9b\n > plain="\\x1b[0m"\n'
+    )
+
+
 def test_a_bare_line_is_prose() -> None:
     out, _ = configured()
     _log.info("Serving on %s", "here", extra={"bare": True})

@@ -142,6 +142,24 @@ def test_a_point_that_the_plugin_does_not_have_is_refused() -> None:
     assert caught.value.path == "plugins.filter.enabled[0]"
 
 
+@pytest.mark.parametrize(
+    ("weights", "is_accepted"),
+    [((-1,), True), ((-1, 1), False), ((5, -1, 2), True), ((5, -6, 2), False), ((5, 2, -9), True)],
+)
+def test_a_sum_of_weights_that_is_negative_before_the_last_is_refused(
+    weights: tuple[int, ...], is_accepted: bool
+) -> None:
+    entries = tuple(
+        PluginEntry(name=name, weight=weight) for name, weight in zip("cdx", weights, strict=False)
+    )
+    if is_accepted:
+        expand(score=PluginSet(enabled=entries))
+        return
+    with pytest.raises(ConfigError, match="could overflow") as caught:
+        expand(score=PluginSet(enabled=entries))
+    assert caught.value.path == "plugins.score.enabled"
+
+
 def test_names_of_points_are_as_in_the_file() -> None:
     with pytest.raises(ConfigError) as caught:
         expand_multi_point(Plugins(pre_filter=plugin_set("a")), ["pre_filter"], implements)
