@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ ROUNDING_S: Final = 1e-3
 #: A clock may be a fifth too slow, beside the timers.
 LEAST_SHARE: Final = 0.75
 
+EVENTS: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 WATCH: Final = {"watch": "1", "allowWatchBookmarks": "true"}
 INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 IDLE_S: Final = 150.0
@@ -103,6 +105,8 @@ class AttachedReflector:
         if self._model.phase == "stream":
             ends = [i for i, line in enumerate(lines) if b"k8s.io/initial-events-end" in line]
             rest = lines[ends[0] + 1 :] if ends else []
+            if _is_event(next(filter(None, lines), b"")):
+                self._model.heard()
         try:
             yield from self._received(lines)
         except SchedulerError:
@@ -200,3 +204,12 @@ class AttachedStatistics:
         counted = {name: n for name, n in vars(self._replica.statistics).items() if n}
         if counted != (expected := {name: n for name, n in self._counts.items() if n}):
             self._differ(f"counts {counted}, not {expected}, after {what}")
+
+
+def _is_event(line: bytes) -> bool:
+    """Returns whether a line is an event with an object, or a bookmark."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(event, dict) and event.get("type") in EVENTS

@@ -60,6 +60,9 @@ class ModelReflector:
         self.mode = self.sent = self.phase = "stream"
         self._names_version = self._is_paged = True
         self._broken_streams = self._failed_watches = 0
+        #: Whether a list is due only to find out if the server is older; and whether it is known
+        #: not to be.
+        self._doubts = self._is_sure = False
         self._has_just_lost = False
         self._started_at_s = 0.0
         self._started_from = ""
@@ -79,8 +82,14 @@ class ModelReflector:
         self.last_error = None
         self.is_following = self.sent == "watch"
 
+    def heard(self) -> None:
+        """Records a part of a list: a server that is older than us has none at our version."""
+        if self._doubts and self._names_version:
+            self._doubts, self._is_sure = False, True
+
     def listed(self) -> None:
         """Records a complete list; its stream is a watch from now on."""
+        self._doubts = self._is_sure = False
         self.mode = self.phase = "watch"
         self._names_version = self._is_paged = self.has_synced = True
         self._broken_streams = 0
@@ -91,6 +100,7 @@ class ModelReflector:
         """Records that the next request has to list the newest state."""
         self.mode = "stream"
         self._names_version = self.is_following = False
+        self._doubts = self._is_sure = False
 
     def ended(
         self, now_s: float, version: str, error: SchedulerError | None
@@ -125,7 +135,7 @@ class ModelReflector:
             waits = not self._is_paged
             self._is_paged = self._names_version = False
             return waits
-        waits, self._names_version = not self._names_version, False
+        waits, self._names_version, self._is_sure = not self._names_version, False, False
         return waits
 
     def _watch_ends(self, error: SchedulerError | None, *, is_good: bool) -> bool:
@@ -139,12 +149,16 @@ class ModelReflector:
         refusals = BadRequest | Unauthorized | Forbidden | Invalid | Unreachable
         if isinstance(error, refusals) or self._failed_watches == FAILURES:
             self.mode, self._failed_watches = "stream", 0
+            self._doubts = isinstance(error, Unauthorized | Forbidden | Unreachable)
         return True
 
     def _stream_ends(self, error: SchedulerError | None) -> bool:
         if not isinstance(error, StreamBroken | Unreachable | ServerError | TooManyRequests):
             self.mode = "list"
             return False
+        if self._is_sure:
+            self.mode, self._is_sure = "watch", False
+            return True
         self._broken_streams += 1
         if self._broken_streams >= FAILURES:
             self.mode = "list"

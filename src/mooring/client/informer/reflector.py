@@ -15,8 +15,9 @@
 Its driver calls ``ask`` for the next request, ``accepted`` when the server accepted it,
 ``received`` or ``listed`` with the data, and ``ended`` at its end, which returns the seconds to
 wait. A broken watch is resumed from the last resourceVersion; a resourceVersion that the server no
-longer has, an unreadable stream, or a missing right requires a new list, and so does a server that
-was away: it may have been set back to a backup.
+longer has, or an unreadable stream, requires a new list. A server that was away, or that knows no
+rights, may have been set back to a backup: it is listed until a part of the list says that it is
+not older.
 
 Source: client-go's tools/cache/reflector.go. *Differs:* a watch that the server fails to open is
 resumed the first times, and not followed by a list; a list by pages is always the newest state, not
@@ -163,6 +164,10 @@ class Reflector:
         self._is_unpaged = False
         self._stream_failures = 0
         self._watch_failures = 0
+        #: The list is to find out whether the server was set back to a backup. A part of a list
+        #: that is at least as new as ours says that it was not: should the rest be lost, the watch
+        #: may be resumed.
+        self._is_in_doubt = self._may_resume = False
         #: A watch lost its version, and none has reported anything since.
         self._is_lost_again = False
         self._listing: Listing | None = None
@@ -200,7 +205,7 @@ class Reflector:
         self._mode = Mode.STREAM
         # With a version, the list could come from a server that is behind.
         self._is_version_lost = True
-        self.is_following = False
+        self._is_in_doubt = self._may_resume = self.is_following = False
 
     def received(self, lines: list[bytes]) -> Iterator[None]:
         """Applies lines of a stream; the driver may let other tasks run at every yield.
@@ -223,6 +228,8 @@ class Reflector:
                 listing, self._listing = self._listing, None
                 yield from self.listed(listing, event.version)
             else:
+                if self._is_in_doubt and not self._is_version_lost:
+                    self._is_in_doubt, self._may_resume = False, True
                 self._listing.apply(event)
         if has_news:
             self.fresh_at_s = self._clock.monotonic_s()
@@ -231,7 +238,7 @@ class Reflector:
         """Applies a complete list; the driver may let other tasks run at every yield."""
         yield from self.replica.replacing(listing.objects, listing.unreadable, version)
         self._mode = Mode.WATCH
-        self._is_version_lost = False
+        self._is_version_lost = self._is_in_doubt = self._may_resume = False
         self._is_unpaged = False
         self._stream_failures = 0
         self.has_synced = True
@@ -286,7 +293,7 @@ class Reflector:
             # Lists are expensive: those of a server that loses each version at once have waits.
             is_again, self._is_lost_again = self._is_lost_again, True
             return self._wait_s(error) if is_again or _is_too_large(error) else 0.0
-        was_lost, self._is_version_lost = self._is_version_lost, True
+        was_lost, self._is_version_lost, self._may_resume = self._is_version_lost, True, False
         if self._mode is Mode.LIST:
             # Reading the pages took longer than the server keeps a resourceVersion.
             was_unpaged, self._is_unpaged = self._is_unpaged, True
@@ -310,9 +317,9 @@ class Reflector:
         self._watch_failures += is_doubtful
         # A server that was away may have been set back to a backup. It accepts a watch from a
         # version of the future, and would be silent until it is there again.
-        may_be_older = isinstance(error, Unreachable | Forbidden | Unauthorized)
+        self._is_in_doubt = isinstance(error, Unreachable | Forbidden | Unauthorized)
         is_refused = isinstance(error, BadRequest | Invalid)
-        if may_be_older or is_refused or self._watch_failures >= WATCH_FAILURES_MAX:
+        if self._is_in_doubt or is_refused or self._watch_failures >= WATCH_FAILURES_MAX:
             self._watch_failures = 0
             self._mode = Mode.STREAM
         return self._wait_s(error)
@@ -324,6 +331,9 @@ class Reflector:
             # Refused, or ended without the bookmark: the server does not support it.
             self._mode = Mode.LIST
             return 0.0
+        if self._may_resume:
+            self._may_resume, self._mode = False, Mode.WATCH
+            return self._wait_s(error)
         self._stream_failures += 1
         if self._stream_failures >= STREAM_FAILURES_MAX:
             self._mode = Mode.LIST

@@ -302,6 +302,31 @@ def test_a_server_that_was_away_may_be_an_older_one() -> None:
     assert run.ask() == (Mode.WATCH, "7")
 
 
+def test_a_part_of_a_list_shows_that_a_server_is_not_older() -> None:
+    run = Run.watching()
+    run.ask()
+    run.end(REFUSED)
+    assert run.ask() == (Mode.STREAM, "10")
+    run.end(CUT)
+    assert run.ask() == (Mode.STREAM, "10"), "nothing is known yet"
+    run.receive(line("ADDED", "b", 4))
+    run.end(CUT)
+    assert run.ask() == (Mode.WATCH, "10"), "a list might never come through"
+    run.receive(line("ADDED", "a", 11))
+    run.end(CUT)
+    assert run.ask() == (Mode.WATCH, "11")
+
+
+def test_a_list_that_is_needed_is_asked_for_until_it_is_complete() -> None:
+    run = Run.watching()
+    run.reflector.relist()
+    for _ in range(2):
+        assert run.ask() == (Mode.STREAM, None)
+        run.receive(line("ADDED", "b", 4))
+        run.end(CUT)
+    assert run.ask() == (Mode.STREAM, None)
+
+
 def test_failed_watches_before_a_list_do_not_count_after_it() -> None:
     run = Run.watching()
     for _ in range(3):
