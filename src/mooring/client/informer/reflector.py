@@ -205,7 +205,8 @@ class Reflector:
         self._mode = Mode.STREAM
         # With a version, the list could come from a server that is behind.
         self._is_version_lost = True
-        self._is_in_doubt = self._may_resume = self.is_following = False
+        self._is_in_doubt = self._may_resume = False
+        self.is_following = False
 
     def received(self, lines: list[bytes]) -> Iterator[None]:
         """Applies lines of a stream; the driver may let other tasks run at every yield.
@@ -238,7 +239,8 @@ class Reflector:
         """Applies a complete list; the driver may let other tasks run at every yield."""
         yield from self.replica.replacing(listing.objects, listing.unreadable, version)
         self._mode = Mode.WATCH
-        self._is_version_lost = self._is_in_doubt = self._may_resume = False
+        self._is_version_lost = False
+        self._is_in_doubt = self._may_resume = False
         self._is_unpaged = False
         self._stream_failures = 0
         self.has_synced = True
