@@ -137,6 +137,7 @@ class Modelled:
     pending: set[str] = field(default_factory=set)
     gate: str = ""
     is_gone: bool = False
+    was_binding: bool = False
     #: Events since it was popped, or since it was updated while unschedulable.
     history: list[What] = field(default_factory=list)
 
@@ -222,10 +223,10 @@ class Model:
             if parked and is_heard and (judged := each.judged(what)):
                 self.put(each, judged)
 
-    def refused(self, each: Modelled, by: set[str], pending: set[str]) -> None:
+    def refused(self, each: Modelled, by: set[str], pending: set[str], *, is_binding: bool) -> None:
         """Ends an attempt with a rejection; without any plugin, with an error."""
         is_refusal = bool(by | pending)
-        each.by, each.pending = by, pending
+        each.by, each.pending, each.was_binding = by, pending, is_binding
         each.errors = 0 if is_refusal else each.errors + 1
         each.refusals += is_refusal
         each.came_s = self.clock.monotonic_s()
@@ -258,7 +259,9 @@ class Model:
         waiting = {
             uid: (each.ends_s(), -each.version.priority, each.came_s)
             for uid, each in self.pods.items()
-            if each.queue_name is QueueName.BACKOFF and each.by | each.pending
+            if each.queue_name is QueueName.BACKOFF
+            and each.by | each.pending
+            and not each.was_binding
         }
         keys = active or waiting
         return {uid for uid, key in keys.items() if key == min(keys.values())}

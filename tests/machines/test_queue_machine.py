@@ -212,7 +212,8 @@ class QueueMachine(Model, RuleBasedStateMachine):
     def add_unschedulable(
         self, data: st.DataObject, by: set[str], *, is_pending: bool, pops: bool
     ) -> None:
-        self.end(data.draw(st.sampled_from(sorted(self.flights))), by, is_pending, pops)
+        uid = data.draw(st.sampled_from(sorted(self.flights)))
+        self.end(uid, by, is_pending, pops, data.draw(st.sampled_from([False, False, True])))
 
     @rule(by=BY, is_pending=st.booleans())
     def try_one(self, by: set[str], *, is_pending: bool) -> None:
@@ -220,9 +221,9 @@ class QueueMachine(Model, RuleBasedStateMachine):
         before = set(self.flights)
         self.pop()
         for uid in self.flights.keys() - before:
-            self.end(uid, by, is_pending, False)
+            self.end(uid, by, is_pending, False, False)
 
-    def end(self, uid: str, by: set[str], is_pending: bool, pops: bool) -> None:
+    def end(self, uid: str, by: set[str], is_pending: bool, pops: bool, is_binding: bool) -> None:
         """Rejects the pod; another one may be popped before the attempt's block ends."""
         entry, flight = self.flights.pop(uid)
         each = self.pods[uid]
@@ -231,11 +232,10 @@ class QueueMachine(Model, RuleBasedStateMachine):
         with flight:
             if found is not None:
                 # Looked up by name: it may be another pod by now, which is in the queue already.
-                self.queue.add_unschedulable(
-                    entry, found.info, refused_by=by - pending, pending_on=pending
-                )
+                rejectors = {"refused_by": by - pending, "pending_on": pending}
+                self.queue.add_unschedulable(entry, found.info, **rejectors, is_binding=is_binding)
             if found is each:
-                self.refused(each, by - pending, pending)
+                self.refused(each, by - pending, pending, is_binding=is_binding)
             else:
                 del self.pods[uid]
             if pops:

@@ -79,7 +79,8 @@ class BackoffQueue:
         if entry.quarantine_s:
             self._quarantined.push(entry)
         else:
-            (self._refused if entry.rejectors else self._failed).push(entry)
+            may_pop_early = entry.rejectors and not entry.keeps_backoff
+            (self._refused if may_pop_early else self._failed).push(entry)
 
     def update(self, entry: QueuedPod) -> None:
         """Sorts a pod again: its sort key may have changed."""
@@ -101,7 +102,8 @@ class BackoffQueue:
     def pop_early(self) -> QueuedPod | None:
         """Pops the refused pod with the earliest expiry before it expires (activeQ is empty).
 
-        Pods that failed with an error keep their backoff: it protects the component that fails.
+        Pods that failed with an error, or in their binding cycle, keep their backoff: it protects
+        the component that fails, and the API server, which each binding cycle writes to.
         """
         return self._refused.pop()
 

@@ -53,6 +53,8 @@ class QueuedPod:
         quarantine_s: How long it is quarantined; 0 = not at all.
         failing_plugin: The plugin that raised in its last attempt; "" = none.
         plugin_failures: Attempts in a row in which that plugin raised.
+        keeps_backoff: True if its last attempt failed in the binding cycle: it is not popped before
+            its backoff ends.
         was_flushed: True if it was requeued because it had waited too long, not by an event.
         attempt_started_s: When its last attempt began; 0 without metrics.
         attempt_number: The number of its last attempt, counted over all pods; 0 before the first.
@@ -72,6 +74,7 @@ class QueuedPod:
     quarantine_s: float = 0.0
     failing_plugin: str = ""
     plugin_failures: int = 0
+    keeps_backoff: bool = False
     was_flushed: bool = False
     attempt_started_s: float = 0.0
     attempt_number: int = 0
@@ -89,7 +92,12 @@ class QueuedPod:
         self.uid = self.pod.uid
 
     def end_attempt(
-        self, now_s: float, refused_by: Iterable[str], pending_on: Iterable[str]
+        self,
+        now_s: float,
+        refused_by: Iterable[str],
+        pending_on: Iterable[str],
+        *,
+        is_binding: bool = False,
     ) -> None:
         """Counts a failed attempt; without a rejecting plugin it ended with an error."""
         self.unschedulable_plugins = frozenset(refused_by)
@@ -99,6 +107,7 @@ class QueuedPod:
             self.consecutive_errors = 0
         else:
             self.consecutive_errors += 1
+        self.keeps_backoff = is_binding
         self.timestamp_s = now_s
         self.backoff_expiration_s = None
         self.was_flushed = False

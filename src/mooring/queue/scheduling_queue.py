@@ -211,6 +211,7 @@ class SchedulingQueue:
         *,
         refused_by: Iterable[str] = (),
         pending_on: Iterable[str] = (),
+        is_binding: bool = False,
     ) -> None:
         """Requeues a pod whose attempt failed: unschedulable, or in backoff.
 
@@ -223,8 +224,9 @@ class SchedulingQueue:
             pod: Its newest version; with another UID it is another pod, and only the attempt ends.
             refused_by: The plugins that rejected it.
             pending_on: Those of them that returned ``Pending``.
+            is_binding: Whether it failed in its binding cycle; it keeps its backoff then.
         """
-        entry.end_attempt(self._clock.monotonic_s(), refused_by, pending_on)
+        entry.end_attempt(self._clock.monotonic_s(), refused_by, pending_on, is_binding=is_binding)
         if pod.uid != entry.uid:
             self._end(entry, entry.attempt_number)
             return

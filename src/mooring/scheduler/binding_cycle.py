@@ -37,7 +37,12 @@ class HandleFailure(Protocol):
     """Requeues a pod: ``Scheduler._handle_scheduling_failure``."""
 
     def __call__(
-        self, entry: QueuedPod, reason: FailureReason, *, announced: str | None = None
+        self,
+        entry: QueuedPod,
+        reason: FailureReason,
+        *,
+        announced: str | None = None,
+        is_binding: bool = False,
     ) -> None:
         """See ``Scheduler._handle_scheduling_failure``."""
         ...
@@ -218,7 +223,7 @@ class BindingCycle:
             self._cache.forget(uid)
         # The release of its own resources must not requeue the pod: it is in the queue before.
         announced = binding_ctx.node_name if binding_ctx.is_announced else None
-        self._handle_failure(binding_ctx.entry, reason, announced=announced)
+        self._handle_failure(binding_ctx.entry, reason, announced=announced, is_binding=True)
         deleted = placed.info.pod if placed is not None else pod.on_node(binding_ctx.node_name).pod
         self._queue.move(POD_GONE, deleted, None, only=lambda other: other.uid != uid)
 

@@ -258,6 +258,7 @@ class Scheduler:
         *,
         nominated: str | None = "",
         announced: str | None = None,
+        is_binding: bool = False,
     ) -> None:
         """Requeues a pod in its newest version, and writes the reason to event and status.
 
@@ -269,6 +270,7 @@ class Scheduler:
             reason: Why it has no node.
             nominated: Its new nomination: "" = none, None = unchanged.
             announced: The nomination that the binding cycle has just written; None = none.
+            is_binding: Whether it failed in its binding cycle.
         """
         profile = profile_of(entry.pod)
         self._recorder.attempt_failed(
@@ -287,7 +289,9 @@ class Scheduler:
         pod = entry.pod if live is entry.pod.pod else PodInfo(live)
         refused_by: Any = reason.unschedulable_plugins if isinstance(reason, Diagnosis) else ()
         pending_on: Any = reason.pending_plugins if isinstance(reason, Diagnosis) else ()
-        self._queue.add_unschedulable(entry, pod, refused_by=refused_by, pending_on=pending_on)
+        self._queue.add_unschedulable(
+            entry, pod, refused_by=refused_by, pending_on=pending_on, is_binding=is_binding
+        )
         node_name = pod.status.nominated_node_name if nominated is None else nominated
         if node_name:
             self._cache.nominator.nominate(pod, node_name)

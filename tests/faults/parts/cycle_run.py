@@ -318,6 +318,8 @@ class CycleRun(PodCluster):
             self.script.causes[entry.uid] = ERROR
             self.script.nominated.pop(entry.uid, None)
         self.script.failed(entry.uid, reason)
+        if named.get("is_binding", False) is (asyncio.current_task() is self._scheduling):
+            self.problems.append(f"{entry.uid} failed in its binding cycle, or not: {named}")
         self._real_failure(entry, reason, **named)
 
     def step_s(self) -> float:
@@ -328,7 +330,7 @@ class CycleRun(PodCluster):
         """Lets users act, and then all pods be bound."""
         names, weights = list(self._weights), list(self._weights.values())
         async with asyncio.TaskGroup() as tasks:
-            scheduling = tasks.create_task(self._schedule())
+            self._scheduling = scheduling = tasks.create_task(self._schedule())
             for _ in range(ACTIONS):
                 await asyncio.sleep(STEP_S * self.rng.choice((0, 0, 1, 2, 5)))
                 action: Callable[[], None] = getattr(

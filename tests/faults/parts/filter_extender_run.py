@@ -162,6 +162,9 @@ class FilterExtenderRun:
         self._scored: set[str] = set()
         self._due: list[Play] = []
         self._is_nominated = self._is_error = False
+        self._nominated = ""
+        #: Where the next attempt has to begin.
+        self._next_start = 0
 
     def run(self) -> None:
         """Makes all attempts."""
@@ -177,13 +180,14 @@ class FilterExtenderRun:
         }
         scores = {node: rng.choice((0, 50, 100)) for node in NODES}
         plugin.scores = scores if self._has_scores else dict.fromkeys(NODES, 0)
-        nominated = rng.choice(("", "", *NODES))
+        self._nominated = nominated = rng.choice(("", "", *NODES))
         pod = make_pod(name, requests={"cpu": "1"}, nominated_node=nominated)
         self._rejections, self._sums = dict(plugin.rejections), Counter()
         self._scored = set()
         self._share = 0.999 if len(self.paths) % 2 else 0.0
         self._left = [node for node in NODES if node not in plugin.rejections]
         self._is_nominated, self._is_error = nominated in self._left, False
+        self._next_start = 0
         if self._is_nominated:
             self._left = [nominated]
         self._due = [play for play in self._order if play.has_filter]
@@ -198,7 +202,10 @@ class FilterExtenderRun:
             if not self._is_error:
                 self.problems.append(f"{name} fails: {error}")
             return
-        self._begin_all()
+        finally:
+            self._begin_all()
+            if (start := attempt.next_start_index(0)) != self._next_start:
+                self.problems.append(f"after {name} begins node {start}, not {self._next_start}")
         if self._is_error or (self._due and self._left):
             self.problems.append(f"{name}: {result}, but an extender failed or is not called")
         elif isinstance(result, Placement):
@@ -213,6 +220,8 @@ class FilterExtenderRun:
         """Begins with all nodes, if the nominated one was rejected."""
         if self._is_nominated and not self._left:
             self._is_nominated = False
+            # All nodes are visited now. As upstream, that one is counted twice if it has a reason.
+            self._next_start = int(self._nominated in self._rejections)
             self._left = [node for node in NODES if node not in self._plugin.rejections]
             self._due = [play for play in self._order if play.has_filter]
 

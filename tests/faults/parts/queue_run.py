@@ -44,6 +44,9 @@ MIXED_SHARE: Final = 0.3
 #: A heap may have so many entries, stale ones included, whatever its size.
 ITEMS_MIN: Final = 64
 
+#: So many of the rejections are of the binding cycle.
+BINDING_SHARE: Final = 0.2
+
 #: Now and then a call is repeated: a namespace is deleted, say.
 BURST: Final = 80
 BURST_SHARE: Final = 0.01
@@ -137,15 +140,11 @@ class QueueUsers:
             extender: Any = RejectingExtender()
             for framework in frameworks.values():
                 framework.set_extenders([extender], self._extended.random)
-        self._bench = Bench(
-            schedulers=(),
-            others=frameworks,
-            recorder=self._hints,
-            **options,
-        )
+        self._bench = Bench(schedulers=(), others=frameworks, recorder=self._hints, **options)
         self._queue, self._clock = self._bench.queue, self._bench.clock
         self._twin = twin = QueueTwin(self._bench.profiles, self._clock, QueueOptions(**options))
         self._limited = self._limit_events(seeded_random(seed + 5_000_000))
+        self._binding = seeded_random(seed + 9_000_000)
         self._attached = AttachedQueue(self._queue, twin, self.problems.append)
         self._hints.follow(self._clock, lambda: self._attached._is_inside)
         self._pods_max = rng.choice((4, 4, 10, 150))  # so that heaps drop stale entries, or few
@@ -404,7 +403,11 @@ class QueueRun(QueueUsers):
             refusing.insert(self._limited.choice((0, len(refusing))), "Door")
         n_pending = rng.choice((0, 0, 0, 1, 2))
         self._queue.add_unschedulable(
-            entry, newest, refused_by=refusing[n_pending:], pending_on=refusing[:n_pending]
+            entry,
+            newest,
+            refused_by=refusing[n_pending:],
+            pending_on=refusing[:n_pending],
+            is_binding=self._binding.random() < BINDING_SHARE,
         )
 
     def _detach(self) -> None:

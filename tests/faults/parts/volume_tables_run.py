@@ -138,7 +138,9 @@ class FreeVolumesRun:
         )
         if self._zones is not None:
             values = self._zones.sample("abcd", self._zones.choice((1, 1, 2)))
-            terms = [[{"key": "zone", "operator": "In", "values": values}]]
+            # All zones in one term, or each of them in a term of its own.
+            of_terms = [values] if self._zones.random() < 0.6 else [[value] for value in values]
+            terms = [[{"key": "zone", "operator": "In", "values": it}] for it in of_terms]
         spec: dict[str, Any] = {
             "capacity": {"storage": f"{rng.choice((1, 2, 2, 3))}Gi"},
             "accessModes": rng.choice(([MODES[0]], list(MODES))),

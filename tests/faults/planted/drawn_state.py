@@ -421,7 +421,7 @@ BUGS: Final = [
         "self._in_flight.record(event, old.pod, new.pod)",
         "self._in_flight.record(event, new.pod, new.pod)",
         runs="queue",
-        seed=16,
+        seed=34,
     ),
     PlantedBug(
         "second_flight_keeps_the_first",

@@ -217,7 +217,7 @@ BUGS: Final = [
         "            continue",
         "            return",
         runs="volume_tables",
-        seed=7,
+        seed=15,
     ),
     PlantedBug(
         "moved_volume_stays_in_its_list",

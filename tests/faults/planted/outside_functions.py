@@ -157,6 +157,8 @@ BUGS: Final = [
         "one_label",
         "values.update(dict.fromkeys(term[0].values))",
         "values = dict.fromkeys(term[0].values)",
+        runs="volume_tables",
+        seed=0,
     ),
     PlantedBug(
         "percentage_is_the_least_number",
@@ -425,6 +427,8 @@ BUGS: Final = [
         "refused_count",
         "self.results.refused_by[row] in (0, NOT_VISITED) for",
         "self.results.refused_by[row] == NOT_VISITED for",
+        runs="filter_extender",
+        seed=0,
     ),
     PlantedBug(
         "process_overrides_the_plugin",

@@ -311,7 +311,7 @@ BUGS: Final = [
         "share = is_pure and (fragment is not None or _always(registrations))",
         "share = is_pure",
         runs="queue",
-        seed=230,
+        seed=356,
     ),
     PlantedBug(
         "replaced_taint_is_no_event",

@@ -40,7 +40,7 @@ BUGS: Final = [
         "_ranks",
         "        highest,\n",
         "        -highest,\n",
-        runs="crowd",
+        runs="choice",
         seed=3,
     ),
     PlantedBug(
@@ -130,8 +130,8 @@ BUGS: Final = [
         "_violates_budget",
         "earlier >= allowed[budget]",
         "earlier > allowed[budget]",
-        runs="crowd",
-        seed=3,
+        runs="choice",
+        seed=4,
     ),
     PlantedBug(
         "counted_by_one_budget",

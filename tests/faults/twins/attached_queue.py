@@ -214,6 +214,7 @@ def _state_of(entry: QueuedPod) -> dict[str, Any]:
         "quarantine": entry.quarantine_s,
         "failing plugin": (entry.failing_plugin, entry.plugin_failures),
         "was flushed": entry.was_flushed,
+        "keeps backoff": entry.keeps_backoff,
         "first active": entry.initial_attempt_s,
     }
 
@@ -230,6 +231,7 @@ def _twin_state(queued: TwinPod) -> dict[str, Any]:
         "quarantine": queued.quarantine_s,
         "failing plugin": (queued.failing, queued.failures),
         "was flushed": queued.was_flushed,
+        "keeps backoff": queued.was_binding,
         "first active": queued.first_active_s,
     }
 

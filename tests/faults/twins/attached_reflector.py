@@ -17,7 +17,7 @@ ROUNDING_S: Final = 1e-3
 #: A clock may be a fifth too slow, beside the timers.
 LEAST_SHARE: Final = 0.75
 
-EVENTS: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+ERROR: Final = "ERROR"
 WATCH: Final = {"watch": "1", "allowWatchBookmarks": "true"}
 INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 IDLE_S: Final = 150.0
@@ -105,7 +105,8 @@ class AttachedReflector:
         if self._model.phase == "stream":
             ends = [i for i, line in enumerate(lines) if b"k8s.io/initial-events-end" in line]
             rest = lines[ends[0] + 1 :] if ends else []
-            if _is_event(next(filter(None, lines), b"")):
+            before_end = lines[: ends[0]] if ends else lines
+            if _is_event(next(filter(None, before_end), b"")):
                 self._model.heard()
         try:
             yield from self._received(lines)
@@ -207,9 +208,9 @@ class AttachedStatistics:
 
 
 def _is_event(line: bytes) -> bool:
-    """Returns whether a line is an event with an object, or a bookmark."""
+    """Returns whether a line is an event, be its type known or not, and no error."""
     try:
         event = json.loads(line)
     except ValueError:
         return False
-    return isinstance(event, dict) and event.get("type") in EVENTS
+    return isinstance(event, dict) and event.get("type", ERROR) != ERROR

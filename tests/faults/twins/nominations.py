@@ -135,8 +135,9 @@ class AttachedNominations:
         *,
         nominated: str | None = "",
         announced: str | None = None,
+        is_binding: bool = False,
     ) -> None:
-        self._fail(entry, reason, nominated=nominated, announced=announced)
+        self._fail(entry, reason, nominated=nominated, announced=announced, is_binding=is_binding)
         live = self._service.informers["Pod"].objects.get(entry.pod.key)
         self.model.failed(entry.uid, live, nominated)
         self.compare(f"after an attempt of {entry.pod.key}")

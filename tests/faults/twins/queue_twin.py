@@ -63,6 +63,7 @@ class TwinPod:
     failing: str = ""
     failures: int = 0
     was_flushed: bool = False
+    was_binding: bool = False
     first_active_s: float | None = None
     heap: int = REFUSED
     #: When it was last sorted, and when it came to the waiting pods, both as numbers.
@@ -236,9 +237,8 @@ class QueueState:
         if not self._passes(queued):
             self._to_waiting(queued, why)
             return False
-        queued.heap = (
-            QUARANTINED if queued.quarantine_s else REFUSED if queued.rejectors else FAILED
-        )
+        keeps = queued.was_binding or not queued.rejectors
+        queued.heap = QUARANTINED if queued.quarantine_s else FAILED if keeps else REFUSED
         queued.sorted_at = self._next()
         self._enter(queued, BACKOFF, why)
         return True
@@ -395,6 +395,7 @@ class QueueTwin(QueueState):
         *,
         refused_by: Iterable[str] = (),
         pending_on: Iterable[str] = (),
+        is_binding: bool = False,
     ) -> None:
         """Ends an attempt with a failure."""
         number = entry.attempt_number
@@ -405,7 +406,7 @@ class QueueTwin(QueueState):
         else:
             queued.errors += 1
         queued.since_s = self._now_s
-        queued.was_flushed = False
+        queued.was_flushed, queued.was_binding = False, is_binding
         strategy = AFTER_BACKOFF
         if pod.uid == entry.uid:
             queued.info = pod

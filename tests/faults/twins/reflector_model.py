@@ -73,6 +73,7 @@ class ModelReflector:
         """Returns the request that is sent now."""
         self._started_at_s, self._started_from = now_s, version
         self.sent = self.phase = self.mode
+        self._is_sure = False
         if self.mode == "list":
             return ExpectedRequest("list", is_paged=self._is_paged)
         return ExpectedRequest(self.mode, version if self._names_version else "")
@@ -85,7 +86,7 @@ class ModelReflector:
     def heard(self) -> None:
         """Records a part of a list: a server that is older than us has none at our version."""
         if self._doubts and self._names_version:
-            self._doubts, self._is_sure = False, True
+            self._is_sure = True
 
     def listed(self) -> None:
         """Records a complete list; its stream is a watch from now on."""
@@ -157,7 +158,7 @@ class ModelReflector:
             self.mode = "list"
             return False
         if self._is_sure:
-            self.mode, self._is_sure = "watch", False
+            self.mode, self._doubts = "watch", False
             return True
         self._broken_streams += 1
         if self._broken_streams >= FAILURES:

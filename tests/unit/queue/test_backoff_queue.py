@@ -178,6 +178,20 @@ def test_with_nothing_else_to_do_a_refused_pod_is_hurried_never_a_failed_one() -
     assert len(queue) == 1
 
 
+def test_a_pod_rejected_in_its_binding_cycle_keeps_its_backoff() -> None:
+    queue = backoff()
+    rejected = entry("rejected")
+    rejected.end_attempt(NOW_S, ["Permits"], [], is_binding=True)
+    queue.add(rejected)
+
+    assert queue.pop_early() is None
+    assert names(queue.pop_completed(NOW_S + 2)) == ["rejected"]
+
+    rejected.end_attempt(NOW_S, ["Fit"], [])
+    queue.add(rejected)
+    assert queue.pop_early() is rejected
+
+
 def test_a_pod_with_a_newer_version_is_sorted_anew_among_its_kind() -> None:
     queue = backoff()
     low, mid = refused("low"), refused("mid", priority=5)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from mooring.client.transport.transport import Request
 from mooring.cluster_event import ClusterEventWithHint
 from mooring.errors import Unreachable
@@ -308,3 +310,20 @@ async def test_several_pods_wait_without_holding_up_the_others() -> None:
             waiting.allow("Permits")
         await life.settle()
         assert len(life.observer.names("bound")) == 4
+
+
+@pytest.mark.parametrize("waits_s", [0.001, 0.5])
+@virtually
+async def test_a_wait_that_times_out_is_retried_after_the_backoff(waits_s: float) -> None:
+    class PermitsAfterAnyEvent:
+        name = "Permits"
+
+        def permit(self, cycle: Any, node_name: str) -> Wait:
+            return Wait(waits_s)
+
+    plugin = PermitsAfterAnyEvent()
+    async with run_scheduler(make_node("a"), plugins=[plugin], at_rest=False) as life:
+        await life.create(make_pod("web"))
+        await asyncio.sleep(60)
+        # After 1, 2, 4, 8 and then 10 seconds, though nothing else is to be scheduled.
+        assert 6 <= len(life.observer.names("attempted")) <= 10

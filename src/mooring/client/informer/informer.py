@@ -218,7 +218,7 @@ class Informer:
             Unreachable: no connection.
             StreamBroken: it is no list, or has no resourceVersion.
         """
-        listing, version = Listing(), ""
+        listing, version = Listing(), None
         pages = self._client.pages(
             self.kind,
             self._namespace,
@@ -231,10 +231,11 @@ class Informer:
             async for page in pages:
                 self._reflector.accepted()
                 listing.add_page(page)
-                version = page.resource_version
+                # As in client-go: changes after the first page are reported by the watch.
+                version = page.resource_version if version is None else version
         except ConfigError as error:
             raise StreamBroken(f"list {self._path}: {error}") from error
-        if not is_position(version):
+        if version is None or not is_position(version):
             raise StreamBroken(f"list {self._path}: {NO_VERSION.format(version)}")
         for _ in self._reflector.listed(listing, version):
             await asyncio.sleep(0)

@@ -164,9 +164,9 @@ class Reflector:
         self._is_unpaged = False
         self._stream_failures = 0
         self._watch_failures = 0
-        #: The list is to find out whether the server was set back to a backup. A part of a list
-        #: that is at least as new as ours says that it was not: should the rest be lost, the watch
-        #: may be resumed.
+        #: The list is to find out whether the server was set back to a backup. A part of the list
+        #: in flight that is at least as new as ours says that it was not: should the rest be lost,
+        #: the watch may be resumed.
         self._is_in_doubt = self._may_resume = False
         #: A watch lost its version, and none has reported anything since.
         self._is_lost_again = False
@@ -179,6 +179,7 @@ class Reflector:
         self._started_at_s = self._clock.monotonic_s()
         self._start_version = self.replica.version
         self._listing = None
+        self._may_resume = False
         self._mode_in_flight = self._mode
         if self._mode is Mode.LIST:
             return NextRequest(Mode.LIST, page_size=0 if self._is_unpaged else PAGE_SIZE)
@@ -229,8 +230,7 @@ class Reflector:
                 listing, self._listing = self._listing, None
                 yield from self.listed(listing, event.version)
             else:
-                if self._is_in_doubt and not self._is_version_lost:
-                    self._is_in_doubt, self._may_resume = False, True
+                self._may_resume = self._is_in_doubt and not self._is_version_lost
                 self._listing.apply(event)
         if has_news:
             self.fresh_at_s = self._clock.monotonic_s()
@@ -240,7 +240,7 @@ class Reflector:
         yield from self.replica.replacing(listing.objects, listing.unreadable, version)
         self._mode = Mode.WATCH
         self._is_version_lost = False
-        self._is_in_doubt = self._may_resume = False
+        self._is_in_doubt = False
         self._is_unpaged = False
         self._stream_failures = 0
         self.has_synced = True
@@ -295,7 +295,7 @@ class Reflector:
             # Lists are expensive: those of a server that loses each version at once have waits.
             is_again, self._is_lost_again = self._is_lost_again, True
             return self._wait_s(error) if is_again or _is_too_large(error) else 0.0
-        was_lost, self._is_version_lost, self._may_resume = self._is_version_lost, True, False
+        was_lost, self._is_version_lost = self._is_version_lost, True
         if self._mode is Mode.LIST:
             # Reading the pages took longer than the server keeps a resourceVersion.
             was_unpaged, self._is_unpaged = self._is_unpaged, True
@@ -334,7 +334,7 @@ class Reflector:
             self._mode = Mode.LIST
             return 0.0
         if self._may_resume:
-            self._may_resume, self._mode = False, Mode.WATCH
+            self._is_in_doubt, self._mode = False, Mode.WATCH
             return self._wait_s(error)
         self._stream_failures += 1
         if self._stream_failures >= STREAM_FAILURES_MAX:

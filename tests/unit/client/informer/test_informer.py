@@ -107,6 +107,15 @@ def test_pages_when_the_server_cannot_list_by_watching() -> None:
     assert case.sleeper.waits_s == [0.0, 0.0]
 
 
+def test_the_watch_begins_at_the_version_of_the_first_page() -> None:
+    """A server whose pages are of several times reports what changed between them."""
+    first = {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [pod("a", 1)]}
+    second = {"metadata": {"resourceVersion": "12"}, "items": [pod("b", 11)]}
+    case = Case(refusal(400, "BadRequest"), answer(200, first), answer(200, second))
+    assert case.names == ["shop/a", "shop/b"]
+    assert case.script.requests[-1].query["resourceVersion"] == "9"
+
+
 def test_a_410_between_two_pages_starts_the_list_again_without_pages() -> None:
     # The first list had "gone" in its first page. It was deleted before the second list.
     first = {
