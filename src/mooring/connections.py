@@ -94,8 +94,7 @@ class Connection(web.RequestHandler):
         super().connection_made(transport)
         if len(self._server.connections) > self._server.connections_max:
             self._server.refuse()
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()
+            self._abort()
             return
         self._start_timer()
 
@@ -129,15 +128,16 @@ class Connection(web.RequestHandler):
 
     def _start_timer(self) -> None:
         loop = asyncio.get_running_loop()
-        self._head_timer = loop.call_later(self._server.head_s, self._on_timeout)
+        self._head_timer = loop.call_later(self._server.head_s, self._abort)
 
     def _stop_timer(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _on_timeout(self) -> None:
-        if isinstance(self.transport, asyncio.Transport):
+    def _abort(self) -> None:
+        # Its class is not checked: uvloop's transports do not derive from asyncio's classes.
+        if self.transport is not None:
             self.transport.abort()
 
     def _start_write_timer(self) -> None:
@@ -154,12 +154,10 @@ class Connection(web.RequestHandler):
     def _on_unread(self, unread_before: int) -> None:
         """Closes the connection if the client has read nothing since the timer was started."""
         transport = self.transport
-        if transport is None:
-            return
-        if transport.get_write_buffer_size() < unread_before:
+        if transport is not None and transport.get_write_buffer_size() < unread_before:
             self._start_write_timer()
         else:
-            transport.abort()
+            self._abort()
 
 
 class LimitedSite(web.TCPSite):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.controlplane import Access, ControlPlaneUnavailable, build, shared
+from tests.helpers.event_loops import LOOPS, on_loop
 from tests.integration.embedded import Embedded, Kubectl, running
 
 PROGRAMS = pytest.StashKey[Path | ControlPlaneUnavailable]()
@@ -83,3 +84,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 def kubectl(server: Embedded, programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     """The real kubectl, as the administrator of ``server``."""
     return Kubectl(programs / "kubectl", server, tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(params=LOOPS)
+def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Runs a test once on each loop, if its server is run by ``run_on_loop``."""
+    with on_loop(request.param):
+        yield

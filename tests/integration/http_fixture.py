@@ -15,6 +15,7 @@ from mooring.apiserver.auth.authentication import Tokens
 from mooring.apiserver.http_server.http import HttpServer, serve
 from mooring.apiserver.server import ApiServer
 from mooring.clock import Clock, SystemClock, seeded_random
+from tests.helpers.event_loops import run_on_loop
 
 DEADLINE_S = 20.0
 PODS = "/api/v1/pods"
@@ -64,7 +65,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
         async with asyncio.timeout(DEADLINE_S):
             await test
 
-    asyncio.run(bounded())
+    run_on_loop(bounded())
 
 
 def opened(handler: Handler, **options: Any) -> Any:

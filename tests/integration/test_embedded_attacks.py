@@ -12,6 +12,9 @@ from mooring.apiserver.http_server.http import HttpServer, Limits
 from tests.helpers.streams import Streams, connection, is_closed
 from tests.integration.http_fixture import PODS, Handler, client, opened, run, status_of
 
+#: The limits of connections are those of the loop that the commands use, and of asyncio's.
+pytestmark = pytest.mark.usefixtures("each_loop")
+
 
 async def connected(server: HttpServer) -> Streams:
     """Returns a connection over which nothing was sent yet."""

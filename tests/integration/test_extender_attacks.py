@@ -13,8 +13,12 @@ from mooring.clock import SystemClock
 from mooring.extender_server.http import serve
 from mooring.extender_server.options import ServeOptions
 from mooring.extender_server.plugin_extender import Extender
+from tests.helpers.event_loops import run_on_loop
 from tests.helpers.streams import Streams, connection, is_closed
 from tests.integration.test_serving_http import ASKED, POD, NotB
+
+#: The limits of connections are those of the loop that the commands use, and of asyncio's.
+pytestmark = pytest.mark.usefixtures("each_loop")
 
 DEADLINE_S = 20.0
 HEAD = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -35,7 +39,7 @@ def attacking(attack: Callable[[Connect], Awaitable[None]], **options: Any) -> N
             port = int(url.rpartition(":")[2])
             await attack(lambda: asyncio.open_connection("127.0.0.1", port))
 
-    asyncio.run(main())
+    run_on_loop(main())
 
 
 async def answered(streams: Streams, sent: bytes) -> tuple[int, bytes]:
