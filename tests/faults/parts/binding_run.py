@@ -272,6 +272,9 @@ class BindingRun:
             self.problems.append(f"{name} is on {node}, but failed with {result!r}")
         if isinstance(result, NotFound):
             self.problems.append(f"{name} counts as deleted, but exists")
+        words = str(result).partition('is already assigned to node "')
+        if isinstance(result, Conflict) and words[2] not in ("", f'{stored}"'):
+            self.problems.append(f"{name} is on {stored!r}, but failed with {result}")
         is_on_its_way = self.network.arrives_at_s.get(uid, 0.0) > now_s()
         if result is not None and not stored and is_on_its_way:
             self.problems.append(f"{name} failed with {result!r}, but its request is on its way")

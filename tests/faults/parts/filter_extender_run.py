@@ -34,7 +34,8 @@ ATTEMPTS: Final = 12
 MESSAGES: Final = ("no licence", "no disk")
 #: In such seeds, modulo five, extenders reject some nodes with an empty reason.
 SILENT: Final = 3
-#: In such seeds, modulo five, extenders give few different scores: many nodes tie.
+#: In such seeds, modulo five, extenders give few different scores: many nodes tie. In half of them
+#: the plugin scores all nodes alike.
 TIED: Final = 1
 #: In such seeds, modulo seven, no plugin scores nodes.
 UNSCORED: Final = 3
@@ -135,6 +136,7 @@ class FilterExtenderRun:
     def __init__(self, seed: int) -> None:
         self.rng = rng = seeded_random(seed)
         self._scores: Sequence[int] = (0, 0, 5, 10) if seed % 5 == TIED else range(11)
+        self._is_tied = seed % 10 == TIED
         if seed % 5 == LARGE:
             self._scores = LARGE_SCORES
         self._silent = seeded_random(seed + 1_000_000) if seed % 5 == SILENT else None
@@ -179,6 +181,8 @@ class FilterExtenderRun:
             node: (rng.random() < 0.5, rng.choice(MESSAGES)) for node in NODES if rng.random() < 0.2
         }
         scores = {node: rng.choice((0, 50, 100)) for node in NODES}
+        if self._is_tied:
+            scores = dict.fromkeys(NODES, 50)
         plugin.scores = scores if self._has_scores else dict.fromkeys(NODES, 0)
         self._nominated = nominated = rng.choice(("", "", *NODES))
         pod = make_pod(name, requests={"cpu": "1"}, nominated_node=nominated)

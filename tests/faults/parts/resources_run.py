@@ -59,6 +59,8 @@ SHAPES: Final = (((0, 0), (100, 10)), ((0, 10), (50, 3), (100, 0)), ((20, 1), (7
 #: In such seeds, modulo five, scores are small, and many of them are 0 or 1.
 FLAT: Final = 2
 FLAT_SHAPES: Final = (((0, 0), (100, 1)), ((30, 0), (60, 1), (100, 0)), ((0, 1), (90, 0)))
+#: In such seeds, modulo six, Fit scores cpu and memory, in one order or the other.
+PLAIN_ONLY: Final = 1
 TYPES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 FIT_WEIGHT: Final = 3
 BEST: Final = 100
@@ -84,6 +86,7 @@ class ResourcesCluster:
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
         self._rng = rng = seeded_random(seed)
+        self._seed = seed
         self._count = 0
         count = rng.choice((2, 4, len(SCALARS)))
         self._is_large = seed % 7 == MANY
@@ -117,6 +120,8 @@ class ResourcesCluster:
             self._put_node(name)
 
     def _drawn_weights(self) -> dict[str, int]:
+        if self._seed % 6 == PLAIN_ONLY:
+            return {name: self._rng.choice((1, 2, 5)) for name in self._rng.sample(PLAIN[:2], 2)}
         names = self._rng.sample(self._names, self._rng.choice((1, 2, 3)))
         return {name: self._rng.choice((1, 2, 5)) for name in names}
 
@@ -263,6 +268,10 @@ class ResourcesRun(ResourcesCluster):
         if not is_skipped:
             one_by_one = self._by_node(self._balance, cycle, infos)
             self._note("score_node of balance", requests, one_by_one, balance)
+            # A profile may disable its PreScore.
+            unprepared = harness.framework.new_cycle(PodInfo(pod), self._cache.snapshot())
+            one_by_one = self._by_node(self._balance, unprepared, infos)
+            self._note("score without pre_score", requests, one_by_one, balance)
         self._check_decision(pod, requests, fits, (scores, None if is_skipped else balance))
 
     def _check_decision(

@@ -27,6 +27,7 @@ from mooring.framework import Cycle, NodeInfo, Reject
 from mooring.framework.runtime.nominated import filter_hypothetical
 from mooring.framework.status import Status
 from mooring.objects.meta import ObjectReference, key
+from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.storage import CSIDriver
 from mooring.plugins import (
@@ -62,6 +63,9 @@ INVALID: Final = -1
 ERROR: Final = "error"
 #: So many runs about limits have the gate by which a driver must be installed.
 GATED_SHARE: Final = 0.5
+#: So many changes of a node are of its taints alone, as drawn by this seed.
+TAINTS_SHARE: Final = 0.4
+PARTIAL_SEED: Final = 1 << 42
 
 
 class GatedLimitsTwin(LimitsTwin):
@@ -98,6 +102,9 @@ class ScalarCluster:
         self._seed = seed
         self._rng = seeded_random(seed)
         self._placed: dict[str, Pod] = {}
+        #: The nodes that were changed, and what draws changes of their taints alone.
+        self._nodes: dict[str, Node] = {}
+        self._partial = seeded_random(seed + PARTIAL_SEED)
         #: The cluster's plugin, and the scalar one.
         self._ours: Harness
         self._theirs: Harness
@@ -146,9 +153,14 @@ class ScalarCluster:
     def _begin_spreading(self) -> None:
         case = spread_clusters.case(self._seed)
         self._ours, self._theirs = case.ours(), case.theirs()
-        self._pods, self._pod = spread_clusters.pod, case.pod
+        self._pods, self._pod = self._spread_pod, case.pod
         self._placed = {it.metadata.uid: it for it in case.objects if isinstance(it, Pod)}
         self._change = lambda step: self._change_spread(spread_clusters, step)
+
+    def _spread_pod(self, rng: Rng, name: str, **options: Any) -> Pod:
+        """Returns a pod, mostly with constraints of its own."""
+        options.setdefault("constraints", rng.choice((0, 1, 1, 2)))
+        return spread_clusters.pod(rng, name, **options)
 
     def _names(self) -> list[str]:
         nodes = self._ours.cache.nodes
@@ -246,11 +258,20 @@ class ScalarCluster:
                 placed[pod.metadata.uid] = replace(pod, metadata=metadata)
                 cache.put_pod(placed[pod.metadata.uid])
             case "node":
-                cache.put_node(clusters.node(rng, f"node-{rng.randrange(10)}"))
+                self._change_node(clusters.node(rng, f"node-{rng.randrange(10)}"))
             case "node gone" if len(self._names()) > 1:
                 cache.remove_node(rng.choice(self._names()))
         if rng.random() < 0.5:
             self._pod = self._pods(rng, "incoming")
+
+    def _change_node(self, node: Node) -> None:
+        """Replaces a node, or only the taints of the version before."""
+        name = node.metadata.name
+        before = self._nodes.get(name)
+        if before is not None and name in self._names() and self._partial.random() < TAINTS_SHARE:
+            node = replace(before, spec=replace(before.spec, taints=node.spec.taints))
+        self._nodes[name] = node
+        self._ours.cache.put_node(node)
 
 
 class ScalarRun(ScalarCluster):

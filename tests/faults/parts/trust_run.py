@@ -52,6 +52,11 @@ REFUSED: Final = 403
 BROKEN_URL: Final = "http://[a:b@c"
 
 
+#: Headers that say as whom a request is made: a user, or also its groups.
+IMPERSONATIONS: Final = (
+    (("impersonate-user", "jané"),),
+    (("impersonate-user", "jané"), ("impersonate-group", "a"), ("impersonate-group", "b")),
+)
 #: Failures of a connection, and what is said about them.
 FAILURES: Final[tuple[tuple[Callable[[], Exception], str], ...]] = (
     (lambda: ConnectionRefusedError(111, "x"), "Connection refused"),
@@ -154,7 +159,7 @@ class TrustRun(DrawnParts):
             server_name=rng.choice((None, None, *map(host, SERVERS))),
             is_unverified=rng.random() < 0.3,
             warns_unverified=rng.random() < 0.5,
-            impersonation=rng.choice(((), (("impersonate-user", "jané"),))),
+            impersonation=rng.choice(((), *IMPERSONATIONS)),
             token=rng.choice((None, "abc")),
         )
         # Without TLS the file of the authority is read, too, and nothing else.

@@ -426,6 +426,8 @@ BUGS: Final = [
         "__init__",
         "Change.TAINTS",
         "Change.LABELS",
+        runs="twin_spreading",
+        seed=378,
     ),
     PlantedBug(
         "own_node_of_a_slice",

@@ -271,7 +271,7 @@ BUGS: Final = [
         "    self._loaded = None",
         "    self._loaded = certificate, key",
         runs="trust",
-        seed=7,
+        seed=10,
     ),
     PlantedBug(
         "violations_are_lost",

@@ -202,7 +202,8 @@ BUGS: Final = [
         "_release_assumed",
         "self._queue.move(POD_GONE, placed.info.pod, None)",
         "pass",
-        seed=2,
+        runs="crowd",
+        seed=0,
     ),
     PlantedBug(
         "allowed_and_deleted",
@@ -320,7 +321,8 @@ BUGS: Final = [
         "_handle_scheduling_failure",
         "if live is None or live.spec.node_name or live.metadata.uid != entry.uid:",
         "if live is None or live.spec.node_name:",
-        seed=2,
+        runs="cycle",
+        seed=0,
     ),
     PlantedBug(
         "bound_pod_requeued",
@@ -366,7 +368,8 @@ BUGS: Final = [
         "_prepare_binding_cycle",
         "self._reporting.placed(pod)",
         "pass",
-        seed=1,
+        runs="crowd",
+        seed=0,
     ),
     PlantedBug(
         "annotated_in_place",
