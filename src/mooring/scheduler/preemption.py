@@ -178,7 +178,11 @@ class PreemptionExecutor:
             live = self._pods.get(pod.key)
             if pod.priority >= preemptor.priority or live is None:
                 continue
-            if live.metadata.uid == pod.uid and live.status.nominated_node_name:
+            if live.metadata.uid != pod.uid:
+                continue
+            if self._reporting.withdraw_nomination(live):
+                self._nominator.remove(pod.uid)
+            elif self._reporting.is_nominated(live):
                 try:
                     await self._evictor.clear_nomination(live)
                 except LeaseLost:

@@ -15,6 +15,7 @@ from mooring.client import Recorder
 from mooring.errors import ApiError, SchedulerError, encodable
 from mooring.framework import Diagnosis
 from mooring.framework.status import Status
+from mooring.objects.pod import Pod
 from mooring.queue import profile_of
 from mooring.scheduler.status_writer import StatusUpdate, StatusWriter
 from mooring.state import PodInfo
@@ -74,6 +75,14 @@ class Reporting:
             LeaseLost: nothing may be written any more.
         """
         return await self._writer.nominate(pod.pod, node_name)
+
+    def withdraw_nomination(self, pod: Pod) -> bool:
+        """Withdraws a nomination that is not written yet. Returns False if there is none."""
+        return self._writer.withdraw_nomination(pod)
+
+    def is_nominated(self, pod: Pod) -> bool:
+        """Returns whether the newest stored version of the pod is nominated."""
+        return self._writer.is_nominated(pod)
 
     def preempted(self, victim: PodInfo, preemptor: PodInfo, note: str) -> None:
         """Reports the eviction of a victim."""

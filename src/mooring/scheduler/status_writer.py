@@ -123,6 +123,23 @@ class StatusWriter:
             return
         self._writes.put(uid, update.pod.metadata.namespace, update, urgent=bool(update.nominated))
 
+    def withdraw_nomination(self, pod: Pod) -> bool:
+        """Withdraws a nomination that is not written yet, or being written.
+
+        Returns False if there is none. If it has been sent, it is cleared as soon as that write
+        has ended.
+        """
+        uid = pod.metadata.uid
+        update = self._writes.get(uid)
+        if update is None or not update.nominated:
+            return False
+        self._writes.put(uid, pod.metadata.namespace, update._replace(nominated=""), urgent=True)
+        return True
+
+    def is_nominated(self, pod: Pod) -> bool:
+        """Returns whether the pod, or a newer version that was stored, is nominated."""
+        return bool(self._newer(pod).status.nominated_node_name)
+
     def cancel_update(self, uid: str) -> None:
         """Cancels the pending update of a pod that is being bound.
 

@@ -20,6 +20,10 @@ from mooring.state import PodInfo
 SCHEDULERS: Final = ("default-scheduler", "second")
 
 
+#: So many of the nominations that the informer does not have are still to be written.
+UNWRITTEN_SHARE: Final = 0.6
+
+
 class PreemptionEvents(Reporting):
     """Reports as the scheduler does, and checks each event.
 
@@ -48,12 +52,38 @@ class PreemptionEvents(Reporting):
         self._on_report, self._report = on_report, report
         self._expected: tuple[Any, ...] = ()
         self._cancelled = cancelled
+        self._late = seeded_random(seed + 3)
+        #: UIDs of the nominated pods whose nomination is not written yet, and of those withdrawn.
+        self._unwritten: set[str] = set()
+        self.withdrawn: list[str] = []
         #: UID of a victim -> the message of its condition.
         self._messages: dict[str, str] = {}
 
     def scheduler(self) -> str:
         """Returns the scheduler of a new pod."""
         return self._rng.choice(SCHEDULERS)
+
+    def note_unwritten(self, nominated: Pod) -> None:
+        """Draws whether the nomination of a pod, which has none in its status, is being written."""
+        if self._late.random() < UNWRITTEN_SHARE:
+            self._unwritten.add(nominated.metadata.uid)
+
+    def is_unwritten(self, uid: str) -> bool:
+        """Returns whether a nomination has to be withdrawn."""
+        return uid in self._unwritten
+
+    def withdraw_nomination(self, pod: Pod) -> bool:
+        """Withdraws a nomination that is not written yet."""
+        uid = pod.metadata.uid
+        if uid not in self._unwritten:
+            return False
+        self._unwritten.remove(uid)
+        self.withdrawn.append(uid)
+        return True
+
+    def is_nominated(self, pod: Pod) -> bool:
+        """Returns whether a pod is nominated: no version is newer than the informer's."""
+        return bool(pod.status.nominated_node_name)
 
     def note_message(self, victim: Pod, message: str) -> None:
         """Notes the message of the condition of a victim, until its preemptor is known."""

@@ -248,6 +248,8 @@ class PreemptionRun:
             named = replace(lower.pod, status=replace(lower.pod.status, **is_named))
             self._pods[lower.key] = named
             self._nominator.nominate(PodInfo(named), NODE)
+            if not named.status.nominated_node_name:
+                self._events.note_unwritten(named)
             if rng.random() < 0.4:
                 self._tasks.create_task(self._end_nominated(PodInfo(named)))
         for victim in victims:
@@ -290,6 +292,11 @@ class PreemptionRun:
             for info in self._nominator.pods_on(node_name)
             if info.priority < preemptor.priority and info.status.nominated_node_name
         ]
+        unwritten = [
+            info.uid
+            for info in self._nominator.pods_on(node_name)
+            if info.priority < preemptor.priority and self._events.is_unwritten(info.uid)
+        ]
         cleared: list[str] = []
         self._cleared[preemptor.uid] = cleared
         token = _CLEARS_FOR.set(preemptor.uid)
@@ -299,6 +306,11 @@ class PreemptionRun:
         expected = [info.uid for info in before if info.uid in live]
         if cleared != expected:
             self.problems.append(f"the nominations {cleared} are cleared, not {expected}")
+        for uid in unwritten:
+            if (uid in live and uid not in self._events.withdrawn) or (
+                uid in self._events.withdrawn and self._nominator.node_of(uid)
+            ):
+                self.problems.append(f"the nomination of {uid} is not withdrawn")
         return is_cleared
 
     async def _end_nominated(self, info: PodInfo) -> None:

@@ -12,7 +12,7 @@ from mooring.client.write_queue import Retry, WriteQueue
 #: A value that may be written waits no longer than so many checks, one per second, while no other
 #: write is in progress.
 IDLE_MAX: Final = 2
-ROUNDING_S: Final = 1e-6
+ROUNDING_S: Final = 1e-5
 
 
 @dataclass

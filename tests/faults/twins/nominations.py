@@ -103,6 +103,11 @@ class AttachedNominations:
         cache: Any = service.cache
         self._assume = cache.assume
         cache.assume = self._followed_assume
+        executor: Any = getattr(service, "preemption_executor", None)
+        if executor is not None:
+            reporting = executor._reporting
+            self._withdraw = reporting.withdraw_nomination
+            reporting.withdraw_nomination = self._followed_withdrawal
 
     def follow_attempts(self, scheduler: Any) -> None:
         """Follows the ends of the attempts of a scheduler."""
@@ -123,6 +128,12 @@ class AttachedNominations:
             is_gated = queue_name is QueueName.GATED
             self.model.changed(change, is_assumed=is_assumed, is_gated=is_gated)
         self.compare(f"after a change of {pod.metadata.name}")
+
+    def _followed_withdrawal(self, pod: Pod) -> bool:
+        is_withdrawn: bool = self._withdraw(pod)
+        if is_withdrawn:
+            self.model.nodes.pop(pod.metadata.uid, None)
+        return is_withdrawn
 
     def _followed_assume(self, info: Any, node_name: str) -> Any:
         self.model.placed(info.uid)

@@ -98,6 +98,9 @@ class WriteContents:
         scheduler._binding_cycle._handle_failure = self._on_failure
         self._follow(scheduler._observer, "attempted", self._on_attempt)
         self._follow(scheduler._observer, "preempts", self._on_preemption)
+        reporting = service.preemption_executor._reporting
+        self._withdraw: Callable[[Pod], bool] = reporting.withdraw_nomination
+        reporting.withdraw_nomination = self._on_withdrawal  # type: ignore[method-assign]
 
     def _follow(self, owner: Any, name: str, follow: Callable[..., None]) -> None:
         real = getattr(owner, name)
@@ -136,6 +139,12 @@ class WriteContents:
             seconds = f"quarantined for {queued.quarantine_s:.0f} s"
             record.quarantine = f"{seconds}, because attempts raise again and again"
             record.notes["Quarantined"].add(record.quarantine)
+
+    def _on_withdrawal(self, pod: Pod) -> bool:
+        is_withdrawn = self._withdraw(pod)
+        if is_withdrawn:
+            self._records[pod.metadata.uid].nominated = ""
+        return is_withdrawn
 
     def _on_preemption(self, entry: Any, result: Any) -> None:
         for victim in result.victims:

@@ -308,6 +308,31 @@ async def test_their_nomination_ends_when_others_are_evicted_for_that_node() -> 
         await life.until_seen("bound", "top")
 
 
+@virtually
+async def test_a_nomination_that_is_being_written_ends_as_well() -> None:
+    async with preempting(small(cpu="2")) as life:
+        await life.create(pod("one", "low"), pod("two", "high"))
+        await life.settle()
+        # The API server stores the nomination of "mid" only after "top" has preempted for its node.
+        may_store = asyncio.Event()
+
+        async def late(_: Request) -> None:
+            await may_store.wait()
+
+        life.wire.before.append(on("PATCH", "/pods/mid/status")(late))
+        await life.create(pod("mid"))
+        await life.until_seen("failed", "mid")
+        await life.create(pod("top", "top", cpu="2"))
+        await life.until_seen("failed", "top")
+        await life.until(lambda: len(deletions(life)) == 2)
+        may_store.set()
+        await life.settle()
+        assert (await nominated(life, "mid"), await nominated(life, "top")) == ("", "a")
+        for name in ("one", "two"):
+            await life.delete(name)
+        await life.until_seen("bound", "top")
+
+
 class Holds(Permits):
     """Holds back the pods called so."""
 
