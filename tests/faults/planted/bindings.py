@@ -352,7 +352,8 @@ BUGS: Final = [
         "__aexit__",
         "self._tasks.end_request(",
         "_[0] is None and self._tasks.end_request(",
-        seed=12,
+        runs="swarm",
+        seed=15,
     ),
     PlantedBug(
         "full_before_end",

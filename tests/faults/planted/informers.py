@@ -72,14 +72,12 @@ BUGS: Final = [
         seed=0,
     ),
     PlantedBug(
-        "unreachable_is_doubtful",
-        "Three watches that do not reach the server are followed by a list",
+        "any_error_is_doubtful",
+        "Three watches that are refused with 404, say, are followed by a list",
         Reflector,
         "_on_watch_end",
         "isinstance(error, ServerError) and not isinstance(error, TooManyRequests)",
         "not isinstance(error, TooManyRequests)",
-        runs="informer",
-        seed=6,
     ),
     PlantedBug(
         "informer_ignores_retry_after",
@@ -156,7 +154,8 @@ BUGS: Final = [
         "listed",
         "self._is_unpaged = False",
         "pass",
-        seed=2,
+        runs="swarm",
+        seed=22,
     ),
     PlantedBug(
         "old_stream_failures_count",
