@@ -24,7 +24,7 @@ from mooring.files import replaced_file
 from mooring.objects.types import Object
 from mooring.scenario.expectations import Expectation
 from mooring.scenario.history import STATES
-from mooring.scenario.measures import cost_of, quantiles, slowdowns, summary_of
+from mooring.scenario.measures import REFUSED, cost_of, quantiles, slowdowns, summary_of
 from mooring.scenario.tables.columns import CHUNK, Times, numbers, plain
 from mooring.simulation.utilization import ResourceNames
 
@@ -58,6 +58,7 @@ class Result(NamedTuple):
         notes: Actions without effect, and what the autoscaler says about pods that still wait.
         events: The table ``events``, for the page; it is no part of the digest.
             None = it was not read.
+        plugins: The plugins of the profiles; () = they are not known.
     """
 
     name: str
@@ -70,11 +71,17 @@ class Result(NamedTuple):
     resources: Mapping[str, str]
     notes: Sequence[str] = ()
     events: Columns | None = None
+    plugins: Sequence[str] = ()
 
     @property
     def holds(self) -> bool:
         """True if all expectations hold."""
         return all(expectation.holds(value) for expectation, value in self.checks)
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The summary, with 0 for the plugins that refused no node in any attempt."""
+        return _with_zeros(self.summary, self.plugins)
 
     @property
     def digest(self) -> str:
@@ -115,6 +122,7 @@ class RunRecord(NamedTuple):
         nodes_at_start: Number of nodes at the start.
         end_s: Its length.
         notes: Actions without effect, and what the autoscaler says.
+        plugins: The plugins of the profiles.
     """
 
     scenario: Scenario
@@ -124,6 +132,7 @@ class RunRecord(NamedTuple):
     nodes_at_start: int
     end_s: float
     notes: Sequence[str] = ()
+    plugins: Sequence[str] = ()
 
 
 def result_of(run: RunRecord) -> Result:
@@ -145,6 +154,7 @@ def result_of(run: RunRecord) -> Result:
         "series": _series(run, resources),
     }
     tables["groups"] = _groups(tables["pods"])
+    measures = _with_zeros(summary, run.plugins)
     return Result(
         scenario.name,
         scenario.seed,
@@ -152,11 +162,16 @@ def result_of(run: RunRecord) -> Result:
         summary,
         tables,
         dict(run.history.reasons),
-        [(item, summary.get(item.measure)) for item in scenario.expectations],
+        [(item, measures.get(item.measure)) for item in scenario.expectations],
         resources,
         run.notes,
         run.history.events.columns(),
+        run.plugins,
     )
+
+
+def _with_zeros(summary: Mapping[str, float], plugins: Sequence[str]) -> dict[str, float]:
+    return {**{f"{REFUSED}{plugin}": 0 for plugin in plugins}, **summary}
 
 
 # -- tables -------------------------------------------------------------------------------------

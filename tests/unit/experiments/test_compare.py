@@ -209,6 +209,28 @@ def test_a_broken_limit_fails(files: tuple[str, str], capsys: pytest.CaptureFixt
     assert (code, err) == (0, "")
 
 
+def test_a_plugin_that_refused_nothing_is_compared(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tainted = nodes(4, "tainted-")
+    tainted["template"]["spec"] = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
+    other = str(write(tmp_path, {**SPEC, "cluster": {"nodes": [nodes(4), tainted]}}, "tainted"))
+    measure = "refused.TaintToleration"
+    words = ["compare", files[0], other, "--jobs", "1", "-o", "json", "--measure", measure]
+    code, out, err = run_command(capsys, *words, "--fail-if", f"{measure} +5%")
+    assert code == 1
+    assert err.startswith(f"FAILED tainted.yaml: {measure} +5%")
+    [document] = json.loads(out)
+    assert document["measures"][measure]["baseline"] == 0
+    assert document["measures"][measure]["candidate"] > 0
+    code, _, err = run_command(capsys, *words, "--fail-if", "refused.NoPlugin +5%")
+    assert code == 2
+    assert "is not compared, got 'refused.NoPlugin'" in err
+    code, _, err = run_command(capsys, *words, "--measure", "refused.NoPlugin")
+    assert code == 2
+    assert "has no such value, got 'refused.NoPlugin'" in err
+
+
 def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", files[0], "--config", files[1], "-o", "json", "--measure", "wait.max"]
     code, out, _ = run_command(capsys, *words)

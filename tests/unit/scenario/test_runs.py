@@ -217,6 +217,28 @@ def test_a_measure_without_a_value_does_not_hold(tmp_path: Path) -> None:
     assert "there is no such value" in result_text(result)
 
 
+def test_a_plugin_that_refused_nothing_has_the_value_0(tmp_path: Path) -> None:
+    measures = ("refused.NodeResourcesFit", "refused.NoPlugin")
+    small = {**pod("1"), "metadata": {"name": "a"}}
+    spec = {
+        "cluster": {"nodes": [nodes(1)]},
+        "workload": [{"name": "small", "at": "0s", "create": small}],
+        "expect": [{measure: "== 0"} for measure in measures],
+    }
+    result = run(tmp_path, spec)
+    assert [(item.measure, value) for item, value in result.checks] == [
+        ("refused.NodeResourcesFit", 0),
+        ("refused.NoPlugin", None),
+    ]
+    assert not result.holds
+    # The summary, and so the digest, has only those that refused.
+    assert not [measure for measure in result.summary if measure.startswith("refused.")]
+    assert result.measures.items() >= result.summary.items()
+    large = {"name": "large", "at": "0s", "create": {**small, "spec": pod("5")["spec"]}}
+    refused = run(tmp_path, {**spec, "workload": [large]})
+    assert refused.checks[0][1] == refused.summary["refused.NodeResourcesFit"] > 0
+
+
 # -- results ------------------------------------------------------------------------------------
 
 
