@@ -367,6 +367,30 @@ def test_scenario_check_show_and_schema(tmp_path: Path, capsys: pytest.CaptureFi
     assert "apiVersion: is required" in err
 
 
+def test_every_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path, BUSY)
+    texts = {
+        "first.yaml": "kind: Scenario\n",
+        "second.yaml": "a: [",
+        "third.yaml": "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nspec: 5\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    first, second, third, missing = (str(tmp_path / name) for name in (*texts, "missing.yaml"))
+    words = ("scenario", "check", first, second, str(good), third, missing)
+    code, out, err = run_command(capsys, *words)
+    assert (code, out) == (2, f"{good}: ok\n")
+    lines = err.splitlines()
+    problems = (
+        (first, "apiVersion: is required"),
+        (second, "line 2: is not YAML"),
+        (third, "spec: "),
+        (missing, "cannot be read"),
+    )
+    for file, problem in problems:
+        assert any(file in line and problem in line for line in lines), (file, err)
+
+
 def test_show_draws_the_arrivals_of_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
