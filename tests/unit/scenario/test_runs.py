@@ -346,10 +346,15 @@ def test_options_that_do_not_go_with_a_scenario(
     assert problem in err
 
 
-def test_out_needs_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run_command(capsys, "simulate", "--out", "x")
+@pytest.mark.parametrize(
+    "words", [("--out", "x"), ("--report", "x"), ("--stages", "x"), ("--format", "csv")]
+)
+def test_options_that_need_a_scenario(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, str]
+) -> None:
+    code, _, err = run_command(capsys, "simulate", *words)
     assert code == 2
-    assert "--out needs a scenario" in err
+    assert f"{words[0]} needs a scenario" in err
 
 
 def test_scenario_check_show_and_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
