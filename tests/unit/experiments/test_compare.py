@@ -134,6 +134,18 @@ def test_a_limit_of_another_form_is_refused(text: str) -> None:
     assert raised.value.value == text
 
 
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("pods.bound +30s", "pods"), ("cost -1h", "price"), ("allocated.cpu +1m", "1")],
+)
+def test_a_duration_is_no_limit_of_a_count(text: str, unit: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        limit_from(text)
+    problem = f"must be a number or a share: the unit of {text.split()[0]} is {unit}, not seconds"
+    assert (raised.value.problem, raised.value.value) == (problem, text)
+    assert limit_from("lost.pods +30s").change == limit_from("wait.mean +30").change == 30.0
+
+
 def test_a_limit_within_chance_is_not_broken() -> None:
     old = [trial("a", n, cost=10.0) for n in range(6)]
     new = [trial("b", n, cost=10.0 + (9 if n % 2 else -8)) for n in range(6)]
