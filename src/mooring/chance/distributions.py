@@ -40,6 +40,12 @@ _NORMAL: Final = NormalDist()
 _Z99: Final = _NORMAL.inv_cdf(0.99)
 #: The longest duration has some 292 years; nothing else of a distribution is larger.
 NUMBER_MAX: Final = 9.2e9
+#: A distribution that can draw a larger number is refused: sums and products stay finite.
+DRAW_MAX: Final = 1e200
+#: Of larger ones ``exp`` raises an error.
+_EXPONENT_MAX: Final = 700.0
+#: The largest number of a stream.
+_P_MAX: Final = 1 - 2**-53
 #: Stands for a field without a value.
 _MISSING: Final = object()
 
@@ -244,6 +250,24 @@ class _Reading:
             for name in names
         ]
 
+    def check_draws(
+        self, largest: Callable[[], float], path: Path, value: float, change: str
+    ) -> None:
+        """Reports a parameter with which draws can be too large.
+
+        Args:
+            largest: Returns the largest draw.
+            path: Where the parameter is written.
+            value: Its value.
+            change: How to change it: "larger" or "smaller".
+        """
+        try:
+            is_drawn = largest() <= DRAW_MAX
+        except OverflowError:
+            is_drawn = False
+        if not is_drawn:
+            self.error(path, f"must be {change}: draws can be above {DRAW_MAX:g}", value)
+
 
 _Form = Callable[[_Reading, Any, Path], Callable[[], Distribution]]
 
@@ -266,7 +290,8 @@ def _exponential(reading: _Reading, value: Any, path: Path) -> Callable[[], Dist
 
 def _lognormal(reading: _Reading, value: Any, path: Path) -> Callable[[], Distribution]:
     by_sigma = isinstance(value, dict) and "sigma" in value
-    median, second = reading.numbers(value, path, "median", "sigma" if by_sigma else "p99")
+    field = "sigma" if by_sigma else "p99"
+    median, second = reading.numbers(value, path, "median", field)
     if not by_sigma and second < median:
         reading.error((*path, "p99"), f"must be at least the median ({duration_text(median)})")
     sigma = second if by_sigma else math.log(max(second, median) / median) / _Z99
@@ -275,19 +300,33 @@ def _lognormal(reading: _Reading, value: Any, path: Path) -> Callable[[], Distri
         # The stream can give 0, which has no normal quantile.
         return median * math.exp(sigma * _NORMAL.inv_cdf(max(p, 1e-300)))
 
-    text = f"lognormal, median {duration_text(median)}, p99 {duration_text(quantile(0.99))}"
-    return lambda: Inverse(quantile, median * math.exp(sigma * sigma / 2), text)
+    reading.check_draws(lambda: quantile(_P_MAX), (*path, field), second, "smaller")
+
+    def made() -> Distribution:
+        text = f"lognormal, median {duration_text(median)}, p99 {duration_text(quantile(0.99))}"
+        exponent = sigma * sigma / 2
+        mean = median * math.exp(exponent) if exponent < _EXPONENT_MAX else math.inf
+        return Inverse(quantile, mean, text)
+
+    return made
 
 
 def _weibull(reading: _Reading, value: Any, path: Path) -> Callable[[], Distribution]:
     shape, scale = reading.numbers(value, path, "shape", "scale")
     mean = scale * math.gamma(1 + 1 / shape) if shape > 0.01 else math.inf
     text = f"Weibull, shape {shape:g}, scale {duration_text(scale)}"
-    return lambda: Inverse(lambda p: scale * (-math.log1p(-p)) ** (1 / shape), mean, text)
+
+    def quantile(p: float) -> float:
+        return scale * float((-math.log1p(-p)) ** (1 / shape))
+
+    reading.check_draws(lambda: quantile(_P_MAX), (*path, "shape"), shape, "larger")
+    return lambda: Inverse(quantile, mean, text)
 
 
 def _gamma(reading: _Reading, value: Any, path: Path) -> Callable[[], Distribution]:
     shape, mean = reading.numbers(value, path, "shape", "mean")
+    # A draw is at most some hundred times the scale.
+    reading.check_draws(lambda: 1e3 * mean / shape, (*path, "shape"), shape, "larger")
     return lambda: Gamma(shape, mean)
 
 
@@ -295,7 +334,12 @@ def _pareto(reading: _Reading, value: Any, path: Path) -> Callable[[], Distribut
     low, shape = reading.numbers(value, path, "min", "shape")
     mean = low * shape / (shape - 1) if shape > 1 else math.inf
     text = f"Pareto, at least {duration_text(low)}, shape {shape:g}"
-    return lambda: Inverse(lambda p: low * (1 - p) ** (-1 / shape), mean, text)
+
+    def quantile(p: float) -> float:
+        return low * float((1 - p) ** (-1 / shape))
+
+    reading.check_draws(lambda: quantile(_P_MAX), (*path, "shape"), shape, "larger")
+    return lambda: Inverse(quantile, mean, text)
 
 
 def _choice(reading: _Reading, value: Any, path: Path) -> Callable[[], Distribution]:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from mooring.cli import EXIT_DONE, EXIT_USAGE
 from mooring.cli.inputs import print_note
 from mooring.cli.options import stages_option
 from mooring.cli.outputs import json_text
 from mooring.clock import SystemClock
+from mooring.errors import ConfigError
 from mooring.files import write_text
 
 if TYPE_CHECKING:
@@ -39,20 +41,29 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="SCENARIO...")
-def check(files: tuple[str, ...]) -> None:
+def check(files: tuple[str, ...]) -> int:
     """Check scenario files, with all objects, traces and configurations that they name.
 
-    Files of KWOK's Stage documents are checked, too.
+    Files of KWOK's Stage documents are checked, too. A file with errors does not end the check.
     """
     from mooring.scenario.read import read_scenario
     from mooring.scenario.stages.reading import are_stages, read_stages
 
+    code = EXIT_DONE
     for file in files:
-        is_stage = are_stages(file)
-        notes = read_stages([file]).notes_of_simulation if is_stage else read_scenario(file).notes
+        try:
+            is_stage = are_stages(file)
+            notes = (
+                read_stages([file]).notes_of_simulation if is_stage else read_scenario(file).notes
+            )
+        except ConfigError as error:
+            click.echo(f"mooring scenario: {error.located(file=file)}", err=True)
+            code = EXIT_USAGE
+            continue
         for note in notes:
             print_note("scenario check", note)
         click.echo(f"{file}: ok")
+    return code
 
 
 @command.command("show")

@@ -82,6 +82,7 @@ _OF_SCENARIOS: Final = frozenset(
         "stages",
     }
 )
+_ONLY_OF_SCENARIOS: Final = frozenset({"out", "report", "stages", "table_format"})
 
 
 class SimulateCommand(click.Command):
@@ -99,9 +100,9 @@ class SimulateCommand(click.Command):
             if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         ]
         if scenario is None:
-            for name, value in (("--out", out), ("--report", report), ("--stages", stages)):
-                if value:
-                    raise click.UsageError(f"{name} needs a scenario", ctx)
+            for param in chosen:
+                if param.name in _ONLY_OF_SCENARIOS:
+                    raise click.UsageError(f"{param.opts[0]} needs a scenario", ctx)
             return super().invoke(ctx)
         # Imported here: a simulation without time needs none of it.
         from mooring.cli.scenario import run_scenario

@@ -13,9 +13,10 @@ from mooring.errors import ConfigError
 from mooring.experiments.trials import Trial, Variant
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.queue import QueuedPod
-from mooring.scenario.expectations import limit_of
+from mooring.scenario.expectations import is_duration, limit_of
 from mooring.scenario.hooks import RunHooks
 from mooring.scenario.run import ScenarioRun
+from mooring.scenario.text import unit_of
 from mooring.scheduler.observer import Observer
 from mooring.simulation.outcome import decision_of as outcome_decision
 from mooring.statistics import Better, PairedDifference, paired_difference
@@ -233,12 +234,16 @@ def limit_from(text: str) -> Limit:
     """Returns a limit of the form "wait.p99 +5%", "wait.mean +30s" or "allocated.cpu -2%".
 
     Raises:
-        ConfigError: it has another form.
+        ConfigError: it has another form, or is a duration for a measure that is none.
     """
     match = _LIMIT.fullmatch(text)
     amount = None if match is None else limit_of(match[3])
     if match is None or amount is None:
         problem = 'must be a measure and a change such as "wait.p99 +5%" or "wait.mean +30s"'
+        raise ConfigError(problem, path="--fail-if", value=text)
+    unit = unit_of(match[1])
+    if unit not in ("", "s") and is_duration(match[3]):
+        problem = f"must be a number or a share: the unit of {match[1]} is {unit}, not seconds"
         raise ConfigError(problem, path="--fail-if", value=text)
     sign = -1.0 if match[2] == "-" else 1.0
     return Limit(match[1], sign * amount, match[3].endswith("%"), text.strip())

@@ -20,12 +20,11 @@ from mooring.experiments.sweep import RUNS, Run, runs_of
 from mooring.objects.files.documents import json_document
 from mooring.objects.files.paths import read_bytes
 from mooring.scenario.expectations import Expectation, expectations_of
-from mooring.scenario.results import EVENTS, FORMATS, Columns, Result
+from mooring.scenario.results import EVENTS, FORMATS, TABLES, Columns, Result
 
 RUN: Final = "run.json"
 #: Bytes of one table, unpacked: more than a million pods have.
 TABLE_BYTES_MAX: Final = 1 << 30
-_TABLES: Final = ("pods", "jobs", "nodes", "groups", "series")
 #: Columns of text; all others are of numbers.
 _TEXTS: Final = frozenset(
     {
@@ -145,7 +144,7 @@ def _read_run(folder: str) -> StoredRun:
             if f"{kind}.{short}" not in document.summary:
                 problem = f"has no measure {kind}.{short}: it was written by another version"
                 raise ConfigError(problem, file=path, path="summary", value=resource)
-    tables = {name: _read_table(folder, name) for name in _TABLES}
+    tables = {name: _read_table(folder, name) for name in TABLES}
     scenario = os.path.join(folder, "scenario.json")
     try:
         source = json_document(read_bytes(scenario)).value

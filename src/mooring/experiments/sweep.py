@@ -22,6 +22,7 @@ from mooring.errors import ConfigError, SchedulerError
 from mooring.experiments.executors import Pools
 from mooring.experiments.sweep_file import Cell, Sweep, Values
 from mooring.experiments.trials import executor, without_main_file
+from mooring.scenario.measures import REFUSED
 from mooring.scenario.run import ScenarioRun
 from mooring.statistics import Interval, mean_interval
 
@@ -38,7 +39,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         fingerprint: Of its cell: equal for runs of the same scenario; "" = not known.
         values: Path -> value.
         seed: Of the run.
-        summary: Measure -> value; empty if it failed.
+        summary: Measure -> value, also of the plugins that refused nothing; empty if it failed.
         resources: Resource -> short name.
         digest: Of the results.
         error: Why it failed; "" = it did not.
@@ -159,7 +160,7 @@ def run_cell(cell: Cell, seed: int) -> Run:
         fingerprint=cell.fingerprint,
         values=cell.values,
         seed=seed,
-        summary=dict(result.summary),
+        summary=result.measures,
         resources=dict(result.resources),
         digest=result.digest,
     )
@@ -223,7 +224,7 @@ def seeds_of(sweep: Sweep, cell: Cell, store: Store) -> int:
         return count
     while count < until.max_seeds:
         runs = [store.runs.get(cell.key(sweep.first_seed + number)) for number in range(count)]
-        values = [r.summary[until.measure] for r in runs if r and until.measure in r.summary]
+        values = _values_of([run for run in runs if run is not None], until.measure)
         if any(run is None for run in runs) or len(values) < 2:
             return count  # to be looked at when these are there
         if mean_interval(values).half_width <= sweep.half_width:
@@ -299,12 +300,24 @@ class CellResult:
 
     def values_of(self, measure: str) -> list[float]:
         """Returns the values of a measure, by seed."""
-        return [run.summary[measure] for run in self.runs if measure in run.summary]
+        return _values_of(self.runs, measure)
 
     def interval(self, measure: str) -> Interval | None:
         """Returns mean and 95 % interval of a measure; None = there is no value."""
         values = self.values_of(measure)
         return mean_interval(values) if values else None
+
+
+def _values_of(runs: Sequence[Run], measure: str) -> list[float]:
+    """Returns the values of a measure in the runs of one cell that have it.
+
+    Runs of earlier versions have it only of the plugins that refused: another run of the cell, with
+    the same plugins, tells whether 0 is meant.
+    """
+    values = [run.summary[measure] for run in runs if measure in run.summary]
+    if values and measure.startswith(REFUSED):
+        values = [run.summary.get(measure, 0.0) for run in runs if run.summary]
+    return values
 
 
 def results_of(sweep: Sweep, store: Store) -> list[CellResult]:

@@ -57,7 +57,7 @@ class Trial:
     Attributes:
         variant: The name of the variant.
         seed: Of the run.
-        summary: Measure -> value.
+        summary: Measure -> value, also of the plugins that refused nothing.
         resources: Resource -> short name.
         placements: Pod -> its first binding: time in seconds, and node; "" = none. Only for the
             first seed.
@@ -82,7 +82,7 @@ def run_trial(variant: Variant, seed: int, *, with_placements: bool = False) -> 
     return Trial(
         variant.name,
         seed,
-        dict(result.summary),
+        result.measures,
         dict(result.resources),
         placements_of(result) if with_placements else {},
         result.digest,

@@ -92,3 +92,21 @@ def limit_of(text: str) -> float | None:
         return parse_duration_s(text)
     except ValueError:
         return None
+
+
+def is_duration(text: str) -> bool:
+    """Returns whether a limit is a duration: no number, and no share.
+
+    Example:
+        >>> is_duration("10m"), is_duration("3"), is_duration("80%"), is_duration("soon")
+        (True, False, False, False)
+    """
+    try:
+        parse_duration_s(text)
+    except ValueError:
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mooring.scenario.curves import Curves
     from mooring.scenario.history import History, NodeRow
 
+#: Begins the names of the measures that a summary has only of plugins that refused.
+REFUSED: Final = "refused."
 #: The least run time in a slowdown, so that tiny pods do not decide it.
 SLOWDOWN_RUN_MIN_S: Final = 10.0
 _HOUR_S: Final = 3600.0
@@ -173,7 +175,7 @@ def summary_of(
     summary: dict[str, float] = {}
     summary.update(_of_pods(history))
     for plugin, count in sorted(history.refusals.items()):
-        summary[f"refused.{plugin}"] = count
+        summary[f"{REFUSED}{plugin}"] = count
     for resource, name in names.items():
         whole = curves.area(f"allocatable.{resource}")
         for kind in ("allocated", "demanded", "stranded", "fragmentation"):

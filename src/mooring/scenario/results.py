@@ -9,6 +9,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from csv import writer as csv_writer
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,7 @@ from mooring.files import replaced_file
 from mooring.objects.types import Object
 from mooring.scenario.expectations import Expectation
 from mooring.scenario.history import STATES
-from mooring.scenario.measures import cost_of, quantiles, slowdowns, summary_of
+from mooring.scenario.measures import REFUSED, cost_of, quantiles, slowdowns, summary_of
 from mooring.scenario.tables.columns import CHUNK, Times, numbers, plain
 from mooring.simulation.utilization import ResourceNames
 
@@ -38,6 +39,8 @@ Columns = dict[str, Sequence[Any]]
 EVENTS: Final = "events"
 #: Formats of tables -> their file names' end.
 FORMATS: Final = {"csv": ".csv.gz", "arrow": ".arrows", "parquet": ".parquet"}
+#: The tables of every run.
+TABLES: Final = ("pods", "jobs", "nodes", "groups", "series")
 
 
 class Result(NamedTuple):
@@ -55,6 +58,7 @@ class Result(NamedTuple):
         notes: Actions without effect, and what the autoscaler says about pods that still wait.
         events: The table ``events``, for the page; it is no part of the digest.
             None = it was not read.
+        plugins: The plugins of the profiles; () = they are not known.
     """
 
     name: str
@@ -67,11 +71,17 @@ class Result(NamedTuple):
     resources: Mapping[str, str]
     notes: Sequence[str] = ()
     events: Columns | None = None
+    plugins: Sequence[str] = ()
 
     @property
     def holds(self) -> bool:
         """True if all expectations hold."""
         return all(expectation.holds(value) for expectation, value in self.checks)
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The summary, with 0 for the plugins that refused no node in any attempt."""
+        return _with_zeros(self.summary, self.plugins)
 
     @property
     def digest(self) -> str:
@@ -112,6 +122,7 @@ class RunRecord(NamedTuple):
         nodes_at_start: Number of nodes at the start.
         end_s: Its length.
         notes: Actions without effect, and what the autoscaler says.
+        plugins: The plugins of the profiles.
     """
 
     scenario: Scenario
@@ -121,6 +132,7 @@ class RunRecord(NamedTuple):
     nodes_at_start: int
     end_s: float
     notes: Sequence[str] = ()
+    plugins: Sequence[str] = ()
 
 
 def result_of(run: RunRecord) -> Result:
@@ -142,6 +154,7 @@ def result_of(run: RunRecord) -> Result:
         "series": _series(run, resources),
     }
     tables["groups"] = _groups(tables["pods"])
+    measures = _with_zeros(summary, run.plugins)
     return Result(
         scenario.name,
         scenario.seed,
@@ -149,11 +162,16 @@ def result_of(run: RunRecord) -> Result:
         summary,
         tables,
         dict(run.history.reasons),
-        [(item, summary.get(item.measure)) for item in scenario.expectations],
+        [(item, measures.get(item.measure)) for item in scenario.expectations],
         resources,
         run.notes,
         run.history.events.columns(),
+        run.plugins,
     )
+
+
+def _with_zeros(summary: Mapping[str, float], plugins: Sequence[str]) -> dict[str, float]:
+    return {**{f"{REFUSED}{plugin}": 0 for plugin in plugins}, **summary}
 
 
 # -- tables -------------------------------------------------------------------------------------
@@ -265,6 +283,9 @@ def csv_chunks(columns: Columns) -> Iterator[str]:
 def write_results(result: Result, folder: str, *, table_format: str = "csv") -> list[str]:
     """Writes a run into a folder, which is created; returns the names of the files.
 
+    The files are replaced when all of them are complete. Other tables of a run that was written
+    there before, in another format say, are removed: they would be read for those of this run.
+
     Args:
         result: The results.
         folder: Gets ``run.json``, ``scenario.json`` and the tables.
@@ -276,21 +297,34 @@ def write_results(result: Result, folder: str, *, table_format: str = "csv") -> 
     end = FORMATS[table_format]
     path = Path(folder)
     writers = {"csv": _write_csv, "arrow": _write_arrow, "parquet": _write_parquet}
+    tables = {**result.tables, EVENTS: result.events} if result.events else result.tables
+    documents = {"run.json": result.document(), "scenario.json": result.source}
+    names = [*documents, *(f"{name}{end}" for name in tables)]
     try:
         path.mkdir(parents=True, exist_ok=True)
-        documents = {"run.json": result.document(), "scenario.json": result.source}
-        for name, document in documents.items():
-            data = msgspec.json.format(msgspec.json.encode(document), indent=2)
-            with replaced_file(path / name) as file:
+        with ExitStack() as files:
+            for name, document in documents.items():
+                file = files.enter_context(replaced_file(path / name))
+                data = msgspec.json.format(msgspec.json.encode(document), indent=2)
                 file.write(data + b"\n")
-        tables = {**result.tables, EVENTS: result.events} if result.events else result.tables
-        for name, columns in tables.items():
-            with replaced_file(path / f"{name}{end}") as file:
+                file.flush()
+            for name, columns in tables.items():
+                file = files.enter_context(replaced_file(path / f"{name}{end}"))
                 writers[table_format](file, columns)
+                file.flush()
+            _remove_other_tables(path, names)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise ConfigError(f"cannot be written: {problem}", file=folder) from error
-    return [*documents, *(f"{name}{end}" for name in tables)]
+    return names
+
+
+def _remove_other_tables(folder: Path, names: Sequence[str]) -> None:
+    """Removes the tables of an earlier run that have none of these names."""
+    for table in (*TABLES, EVENTS):
+        for end in FORMATS.values():
+            if f"{table}{end}" not in names:
+                (folder / f"{table}{end}").unlink(missing_ok=True)
 
 
 def _write_csv(file: BinaryIO, columns: Columns) -> None:

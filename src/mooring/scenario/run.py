@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from mooring.chance import Streams
 from mooring.client import ObjectChange
 from mooring.clock import seeded_random
 from mooring.config import default_configuration
+from mooring.framework import Framework
 from mooring.objects.meta import controller_of, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -206,17 +207,17 @@ class ScenarioRun:
         """
         run_to_end(self._loop, self._run())
         self.history.note_gated(self._scheduler.queue.pods())
-        return result_of(
-            RunRecord(
-                self.scenario,
-                self.history,
-                self.curves,
-                self.usage.resources,
-                self._nodes_at_start,
-                self._clock.monotonic_s(),
-                _notes(self._actions, self._autoscaler),
-            )
+        record = RunRecord(
+            self.scenario,
+            self.history,
+            self.curves,
+            self.usage.resources,
+            self._nodes_at_start,
+            self._clock.monotonic_s(),
+            _notes(self._actions, self._autoscaler),
+            _plugins_of(self._scheduler.profiles.values()),
         )
+        return result_of(record)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -360,6 +361,12 @@ def _resources(scenario: Scenario, objects: list[Any]) -> tuple[str, ...]:
     for node in [*every, *templates]:
         names |= dict.fromkeys(node.status.allocatable)
     return tuple(name for name in names if name != "pods")
+
+
+def _plugins_of(frameworks: Iterable[Framework]) -> list[str]:
+    """Returns the names of the plugins of all profiles."""
+    plugins = [plugin for own in frameworks for plugin in own.profile.all_plugins()]
+    return sorted({plugin.name for plugin in plugins})
 
 
 def group_nodes(scenario: Scenario) -> list[Node]:

@@ -46,6 +46,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
+#: The priorities that Kubernetes has: 32 bits.
+_PRIORITIES: Final = (-(2**31), 2**31 - 1)
 _AMOUNTS: Final = ("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count", "count")
 
 
@@ -63,7 +65,7 @@ class Trace:
         gpu_milli: Request of one device in thousandths; 1000 = a whole device, 0 = no device.
         gpu_count: Devices of one pod.
         gpu_models: Device models that are suitable, separated by "|"; "" = any.
-        priority: Pod priorities; 0 = not recorded.
+        priority: Pod priorities of 32 bits; 0 = not recorded.
         group: Queue, partition or owner; "" = not recorded.
         user: User or namespace; "" = not recorded.
         names: Names; they need not be unique.
@@ -282,8 +284,13 @@ def check_amounts(columns: Mapping[str, Any], path: str = "") -> None:
         path: The path of the row in its document, for errors.
 
     Raises:
-        ConfigError: An amount is negative or too large.
+        ConfigError: An amount is negative or too large, or a priority has more than 32 bits.
     """
+    least, largest = _PRIORITIES
+    if not least <= columns.get("priority", 0) <= largest:
+        place = f"{path}.priority" if path else "priority"
+        problem = f"must be from {least} to {largest}"
+        raise ConfigError(problem, path=place, value=columns["priority"])
     for title in _AMOUNTS:
         if not 0 <= columns.get(title, 0) <= AMOUNT_MAX:
             place = f"{path}.{title}" if path else title

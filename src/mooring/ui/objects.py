@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -10,8 +11,16 @@ from urllib.parse import quote
 import msgspec
 
 from mooring.client import Client, Patch, Request
-from mooring.errors import ApiError, ConfigError, NotFound, SchedulerError
-from mooring.objects.files.documents import aliased_max_of, line_of, yaml_documents
+from mooring.errors import ApiError, ConfigError, ConfigErrors, NotFound, SchedulerError
+from mooring.objects.files.documents import (
+    Document,
+    Path,
+    aliased_max_of,
+    lines_of,
+    path_text,
+    yaml_documents,
+)
+from mooring.objects.files.limits import ERRORS_MAX
 from mooring.objects.kinds import KINDS
 from mooring.simulation.inputs.live_cluster import NOT_USED, WORKLOADS
 from mooring.ui.board import Applied
@@ -22,6 +31,9 @@ FIELD_MANAGER: Final = "mooring-page"
 _READ_S: Final = 10.0
 _LIST: Final = "List"
 _AT_ONCE: Final = b'{"gracePeriodSeconds": 0}'
+#: A version, with or without a group before it: each is one step of a URL.
+_API_VERSION: Final = re.compile(r"([a-z0-9][a-z0-9.-]*/)?[a-z0-9][a-z0-9-]*", re.ASCII)
+_NO_VERSION: Final = "must be a version such as v1 or apps/v1"
 
 
 class Item(NamedTuple):
@@ -40,6 +52,25 @@ class Item(NamedTuple):
     def title(self) -> str:
         """Returns kind and name, as kubectl shows them."""
         return f"{self.raw.get('kind') or 'object'} {self.metadata.get('name') or 'without a name'}"
+
+    @property
+    def head(self) -> tuple[str, str]:
+        """Returns API version and kind."""
+        return str(self.raw.get("apiVersion") or ""), str(self.raw.get("kind") or "")
+
+
+class _ServedResource(msgspec.Struct):
+    """A resource in a discovery document."""
+
+    name: str
+    kind: str
+    namespaced: bool
+
+
+class _ServedResources(msgspec.Struct):
+    """The discovery document of a version."""
+
+    resources: list[_ServedResource]
 
 
 class ObjectWriter:
@@ -61,7 +92,7 @@ class ObjectWriter:
         try:
             items = items_of(text)
         except ConfigError as error:
-            return [Applied(error.line or 1, "", str(error), is_ok=False)]
+            return applied_of_errors(error)
         return [await self.apply_item(item) for item in items]
 
     async def delete(self, reference: Mapping[str, str]) -> str:
@@ -137,13 +168,23 @@ class ObjectWriter:
         version = msgspec.json.decode(body)["metadata"].get("resourceVersion", "")
         return Applied(item.line, item.title, f"stored as version {version}", is_ok=True)
 
+    async def problem_of(self, item: Item) -> str | None:
+        """Returns why an object cannot be applied, as far as its head and name tell."""
+        try:
+            await self._path(item)
+        except SchedulerError as error:
+            return str(error)
+        return None
+
     async def _path(self, item: Item) -> str:
         """Returns the URL of an object.
 
         Raises:
             ConfigError: its kind is not served, or it has no name.
         """
-        version, kind = str(item.raw.get("apiVersion", "")), str(item.raw.get("kind", ""))
+        version, kind = item.head
+        if not _API_VERSION.fullmatch(version):
+            raise ConfigError(_NO_VERSION, path="apiVersion", value=version)
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if version not in self._served or kind not in self._served[version]:
             self._served[version] = await self._discover(root)
@@ -164,9 +205,9 @@ class ObjectWriter:
         except ApiError:
             return {}
         return {
-            resource["kind"]: (resource["name"], resource["namespaced"])
-            for resource in msgspec.json.decode(body)["resources"]
-            if "/" not in resource["name"]
+            resource.kind: (resource.name, resource.namespaced)
+            for resource in msgspec.json.decode(body, type=_ServedResources).resources
+            if "/" not in resource.name
         }
 
 
@@ -174,25 +215,63 @@ def items_of(text: str) -> list[Item]:
     """Returns the objects of a text, also those in lists.
 
     Raises:
-        ConfigError: it cannot be read, or has no object.
+        ConfigError: it cannot be read, or has no object; ``ConfigErrors`` with an error for each
+            document that cannot be read, at the line where it begins.
     """
+    documents: list[Document] = []
+    unreadable: ConfigError | None = None
+    try:
+        for document in yaml_documents(text, aliased_max=aliased_max_of(text)):
+            documents.append(document)  # noqa: PERF402 - those before the error stay
+    except ConfigError as error:
+        unreadable = error
+    lines = lines_of(text, [(document.number, ()) for document in documents])
     items: list[Item] = []
-    for document in yaml_documents(text, aliased_max=aliased_max_of(text)):
-        line = line_of(text, document.number, ()) or 1
-        items += [Item(line, raw) for raw in _unfolded(document.value, line)]
+    errors: list[ConfigError] = []
+    for document, line in zip(documents, lines, strict=True):
+        try:
+            items += [Item(line or 1, raw) for raw in _unfolded(document.value, (), {})]
+        except ConfigError as error:
+            errors.append(error.located(document=document.number, line=line or 1))
+    errors += [unreadable] if unreadable is not None else []
+    if errors:
+        raise ConfigErrors(errors[:ERRORS_MAX], is_cut=len(errors) > ERRORS_MAX)
     if not items:
         raise ConfigError("the text contains no objects")
     return items
 
 
-def _unfolded(value: Any, line: int) -> Iterator[dict[str, Any]]:
+def applied_of_errors(error: ConfigError) -> list[Applied]:
+    """Returns the outcome for each error of a text that cannot be read."""
+    errors = error.errors if isinstance(error, ConfigErrors) else (error,)
+    return [Applied(item.line or 1, "", str(item), is_ok=False) for item in errors]
+
+
+def _unfolded(value: Any, path: Path, inherited: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields an object, or those of a list; items of a ``PodList`` and the like inherit its head.
+
+    Raises:
+        ConfigError: a value is no object, or has no head.
+    """
     if not isinstance(value, dict):
-        raise ConfigError("must be a Kubernetes object: a mapping", line=line, value=value)
-    if str(value.get("kind", "")).endswith(_LIST) and isinstance(value.get("items"), list):
-        for item in value["items"]:
-            yield from _unfolded(item, line)
+        problem = "must be a Kubernetes object: a mapping"
+        raise ConfigError(problem, path=path_text(path) or None, value=value)
+    raw = {**inherited, **value}
+    kind, version = raw.get("kind"), raw.get("apiVersion")
+    if not isinstance(kind, str) or not kind:
+        problem = "must name the kind of object"
+        raise ConfigError(problem, path=path_text((*path, "kind")), value=kind)
+    if not isinstance(version, str) or not _API_VERSION.fullmatch(version):
+        raise ConfigError(_NO_VERSION, path=path_text((*path, "apiVersion")), value=version)
+    if kind != _LIST and not (kind.endswith(_LIST) and "items" in raw):
+        yield raw
         return
-    yield value
+    items = raw.get("items", {})
+    if items is not None and not isinstance(items, list):
+        raise ConfigError("must be a list", path=path_text((*path, "items")), value=items)
+    of_items = {"apiVersion": version, "kind": kind.removesuffix(_LIST)} if kind != _LIST else {}
+    for position, item in enumerate(items or ()):
+        yield from _unfolded(item, (*path, "items", position), of_items)
 
 
 def _client_set(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,14 @@ the service of its API server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mooring.errors import ConfigError
 from mooring.simulation.inputs.live_cluster import WORKLOADS
 from mooring.ui.board import Applied
 from mooring.ui.board_error import BoardError
-from mooring.ui.objects import Item, ObjectWriter, items_of
+from mooring.ui.objects import Item, ObjectWriter, applied_of_errors, items_of
 
 #: Controllers may create objects while others are removed: it is listed again so often.
 PASSES_MAX: Final = 5
@@ -28,7 +28,7 @@ _OWNERS: Final = (
     *("StatefulSet", "ReplicaSet", "ReplicationController"),
 )
 _FIRST: Final = (
-    *("Namespace", "PriorityClass", "RuntimeClass", "StorageClass"),
+    *("Namespace", "CustomResourceDefinition", "PriorityClass", "RuntimeClass", "StorageClass"),
     *("DeviceClass", "CSIDriver", "Node"),
 )
 
@@ -47,7 +47,8 @@ class SnapshotWriter:
         """Applies the objects of a snapshot in the order in which they depend on each other.
 
         Pods whose controller is in the snapshot are left out: the controller creates them. Nothing
-        is removed or applied of a text that cannot be read.
+        is removed or applied of a text that cannot be read. With ``replaces``, an object without a
+        name or of a kind that is not served is such a text: what it replaces would be lost.
 
         Args:
             text: YAML or JSON, lists included.
@@ -56,14 +57,29 @@ class SnapshotWriter:
         try:
             items = items_of(text)
         except ConfigError as error:
-            return [Applied(error.line or 1, "", str(error), is_ok=False)]
-        if replaces:
-            await self.reset()
+            return applied_of_errors(error)
         controllers = {item.metadata.get("uid") for item in items} - {None}
-        applied = [item for item in items if not _controllers_of(item) & controllers]
+        applied = [
+            item
+            for item in items
+            if not _controllers_of(item) & controllers and not _is_system(item)
+        ]
+        if replaces:
+            if problems := await self._problems_of(applied):
+                return problems
+            await self.reset()
         # Pods that have a node come before those that the scheduler would give its room.
         applied.sort(key=lambda item: (_order(str(item.raw.get("kind"))), not _node_of(item)))
-        return [await self._writer.apply_item(item) for item in applied if not _is_system(item)]
+        return [await self._writer.apply_item(item) for item in applied]
+
+    async def _problems_of(self, items: Sequence[Item]) -> list[Applied]:
+        """Returns the objects that an API server does not store, by their heads and names."""
+        defined = {head for item in items for head in _heads_defined_by(item)}
+        return [
+            Applied(item.line, item.title, problem, is_ok=False)
+            for item in items
+            if item.head not in defined and (problem := await self._writer.problem_of(item))
+        ]
 
     async def reset(self) -> str:
         """Removes all objects; returns how many.
@@ -103,6 +119,18 @@ def _controllers_of(item: Item) -> set[Any]:
     if not isinstance(owners, list):
         return set()
     return {owner.get("uid") for owner in owners if isinstance(owner, Mapping)}
+
+
+def _heads_defined_by(item: Item) -> Iterator[tuple[str, str]]:
+    """Yields the heads that are served once a definition of custom resources is stored."""
+    spec = item.raw.get("spec")
+    if item.head[1] != "CustomResourceDefinition" or not isinstance(spec, Mapping):
+        return
+    names, versions = spec.get("names"), spec.get("versions")
+    if isinstance(names, Mapping) and isinstance(versions, list):
+        for version in versions:
+            if isinstance(version, Mapping):
+                yield f"{spec.get('group')}/{version.get('name')}", str(names.get("kind"))
 
 
 def _is_system(item: Item) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 from mooring.chance import Streams, distribution_of
-from mooring.chance.distributions import Distribution
+from mooring.chance.distributions import DRAW_MAX, Distribution
+from mooring.config.durations import duration_text
 from mooring.config.field_errors import FieldError
 from mooring.objects.files.documents import path_text
 
@@ -64,6 +66,31 @@ def test_a_lognormal_by_its_p99() -> None:
     assert abs(sum(draw > 26 * 3600 for draw in draws) / N_DRAWS - 0.01) < 0.002
 
 
+class _Largest(random.Random):
+    """A stream of the largest number below 1."""
+
+    def random(self) -> float:
+        return 1 - 2**-53
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"lognormal": {"median": "1s", "sigma": 50}},
+        {"weibull": {"shape": 0.01, "scale": "1h"}},
+        {"pareto": {"min": "1s", "shape": 0.1}},
+        {"exponential": {"mean": 9e9}},
+    ],
+)
+def test_the_largest_draws_are_finite(form: Any) -> None:
+    distribution = read(form)
+    draw = distribution.draw(_Largest())
+    assert 1e10 < draw <= DRAW_MAX
+    assert duration_text(draw)
+    assert distribution.text()
+    assert distribution.mean() > 1e9
+
+
 @pytest.mark.parametrize("value", [90, "90s", "1m30s", 90.0])
 def test_a_number_or_a_duration_is_constant(value: Any) -> None:
     distribution = read(value)
@@ -92,6 +119,19 @@ def test_a_column_of_a_file(tmp_path: Path) -> None:
         ({"exponential": {}}, "d.exponential.mean", "is required"),
         ({"exponential": 3}, "d.exponential", "must be a mapping"),
         ({"lognormal": {"median": 10, "p99": 5}}, "d.lognormal.p99", "must be at least the median"),
+        (
+            {"lognormal": {"median": 1, "sigma": 100}},
+            "d.lognormal.sigma",
+            "must be smaller: draws can be above 1e+200",
+        ),
+        ({"lognormal": {"median": 1, "sigma": 1000}}, "d.lognormal.sigma", "must be smaller"),
+        ({"lognormal": {"median": 1e-300, "p99": 1}}, "d.lognormal.p99", "must be smaller"),
+        ({"lognormal": {"median": 5e-324, "p99": 1e9}}, "d.lognormal.p99", "must be smaller"),
+        ({"weibull": {"shape": 0.003, "scale": 1}}, "d.weibull.shape", "must be larger"),
+        ({"weibull": {"shape": 5e-324, "scale": 1}}, "d.weibull.shape", "must be larger"),
+        ({"gamma": {"shape": 1e-300, "mean": 1}}, "d.gamma.shape", "must be larger"),
+        ({"pareto": {"min": 1, "shape": 0.001}}, "d.pareto.shape", "must be larger"),
+        ({"pareto": {"min": 1, "shape": 5e-324}}, "d.pareto.shape", "must be larger"),
         ({"choice": []}, "d.choice", "must be a list of {value, weight}"),
         ({"empirical": {"values": []}}, "d.empirical.values", "must be a list of numbers"),
         ({"empirical": {"file": "no.csv", "column": "x"}}, "d.empirical.file", "cannot be read"),

@@ -134,6 +134,18 @@ def test_a_limit_of_another_form_is_refused(text: str) -> None:
     assert raised.value.value == text
 
 
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("pods.bound +30s", "pods"), ("cost -1h", "price"), ("allocated.cpu +1m", "1")],
+)
+def test_a_duration_is_no_limit_of_a_count(text: str, unit: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        limit_from(text)
+    problem = f"must be a number or a share: the unit of {text.split()[0]} is {unit}, not seconds"
+    assert (raised.value.problem, raised.value.value) == (problem, text)
+    assert limit_from("lost.pods +30s").change == limit_from("wait.mean +30").change == 30.0
+
+
 def test_a_limit_within_chance_is_not_broken() -> None:
     old = [trial("a", n, cost=10.0) for n in range(6)]
     new = [trial("b", n, cost=10.0 + (9 if n % 2 else -8)) for n in range(6)]
@@ -207,6 +219,28 @@ def test_a_broken_limit_fails(files: tuple[str, str], capsys: pytest.CaptureFixt
     assert err.startswith("FAILED pack.yaml: wait.p99 -1%: wait.p99: better")
     code, _, err = run_command(capsys, *words, "--fail-if", "wait.p99 +5%")
     assert (code, err) == (0, "")
+
+
+def test_a_plugin_that_refused_nothing_is_compared(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tainted = nodes(4, "tainted-")
+    tainted["template"]["spec"] = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
+    other = str(write(tmp_path, {**SPEC, "cluster": {"nodes": [nodes(4), tainted]}}, "tainted"))
+    measure = "refused.TaintToleration"
+    words = ["compare", files[0], other, "--jobs", "1", "-o", "json", "--measure", measure]
+    code, out, err = run_command(capsys, *words, "--fail-if", f"{measure} +5%")
+    assert code == 1
+    assert err.startswith(f"FAILED tainted.yaml: {measure} +5%")
+    [document] = json.loads(out)
+    assert document["measures"][measure]["baseline"] == 0
+    assert document["measures"][measure]["candidate"] > 0
+    code, _, err = run_command(capsys, *words, "--fail-if", "refused.NoPlugin +5%")
+    assert code == 2
+    assert "is not compared, got 'refused.NoPlugin'" in err
+    code, _, err = run_command(capsys, *words, "--measure", "refused.NoPlugin")
+    assert code == 2
+    assert "has no such value, got 'refused.NoPlugin'" in err
 
 
 def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import mooring
 from mooring.errors import ConfigError
-from mooring.experiments.result_folders import StoredRun, StoredSweep, read_folder
+from mooring.experiments.result_folders import StoredRun, StoredSweep, read_folder, read_run_to_play
 from mooring.experiments.sweep_file import read_sweep
-from mooring.scenario.results import FORMATS, Result, write_results
+from mooring.scenario.results import FORMATS, Columns, Result, write_results
 from tests.helpers.command_line import run_command
 from tests.helpers.scenario_files import nodes, pod, run, write
 from tests.unit.experiments.test_sweep import swept, write_sweep
@@ -57,6 +58,41 @@ def test_what_was_written_is_read_back(tmp_path: Path, result: Result, table_for
     checks = [(item.text, item.holds(value), value) for item, value in own.checks]
     assert checks == [(item.text, item.holds(value), value) for item, value in result.checks]
     assert own.holds is False
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize("old_format", FORMATS)
+def test_a_run_replaces_all_tables_of_another(
+    tmp_path: Path, result: Result, old_format: str, table_format: str
+) -> None:
+    folder = tmp_path / "out"
+    old = run(tmp_path, {**SPEC, "workload": SPEC["workload"][1:], "seed": 9})
+    write_results(old, str(folder), table_format=old_format)
+    own = folder / "pods.txt"
+    own.write_text("of the user", encoding="utf-8")
+    names = write_results(result, str(folder), table_format=table_format)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*names, own.name])
+    stored = read_run_to_play(folder)
+    assert stored.result.tables == result.tables
+    assert stored.result.events == result.events
+
+    write_results(old._replace(events=None), str(folder), table_format=table_format)
+    with pytest.raises(ConfigError, match="has no table events"):
+        read_run_to_play(folder)
+
+
+def test_an_earlier_run_stays_if_the_next_cannot_be_written(tmp_path: Path, result: Result) -> None:
+    write_results(result, str(tmp_path / "out"))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    tables: dict[str, Columns] = {
+        **result.tables,
+        "nodes": {"node": [1, "two"]},
+    }  # no column of one type
+    with pytest.raises(pa.ArrowException):
+        write_results(
+            result._replace(seed=9, tables=tables), str(tmp_path / "out"), table_format="arrow"
+        )
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_a_report_has_every_run_and_sweep(

@@ -15,9 +15,11 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.errors import ConfigError
@@ -105,6 +107,24 @@ def test_every_cell_runs_with_every_seed(tmp_path: Path) -> None:
     assert effects[2] > effects[4]
     by_hand = [own.interval("wait.mean") for own in results[:2]]
     assert effects[2] == pytest.approx(sum(own.mean for own in by_hand if own) / 2)
+
+
+def test_a_seed_without_refusals_counts_as_0(tmp_path: Path) -> None:
+    measure = "refused.NodeResourcesFit"
+    counts = {"cluster.nodes[0].count": [4, 40]}
+    sweep = read_sweep(write_sweep(tmp_path, grid=counts, seeds=8, measures=[measure]))
+    store = swept(tmp_path, sweep, jobs=1)
+    tight, wide = results_of(sweep, store)
+    own = tight.values_of(measure)
+    assert (len(own), 0 in own, max(own) > 0) == (8, True, True)
+    assert wide.values_of(measure) == [0] * 8
+    assert wide.values_of("refused.NoPlugin") == []
+    # Runs of earlier versions have no zeros.
+    earlier = [
+        msgspec.structs.replace(run, summary={k: v for k, v in run.summary.items() if v})
+        for run in tight.runs
+    ]
+    assert replace(tight, runs=earlier).values_of(measure) == own
 
 
 def test_a_second_call_makes_only_what_is_missing(tmp_path: Path) -> None:

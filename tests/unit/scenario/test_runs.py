@@ -217,6 +217,28 @@ def test_a_measure_without_a_value_does_not_hold(tmp_path: Path) -> None:
     assert "there is no such value" in result_text(result)
 
 
+def test_a_plugin_that_refused_nothing_has_the_value_0(tmp_path: Path) -> None:
+    measures = ("refused.NodeResourcesFit", "refused.NoPlugin")
+    small = {**pod("1"), "metadata": {"name": "a"}}
+    spec = {
+        "cluster": {"nodes": [nodes(1)]},
+        "workload": [{"name": "small", "at": "0s", "create": small}],
+        "expect": [{measure: "== 0"} for measure in measures],
+    }
+    result = run(tmp_path, spec)
+    assert [(item.measure, value) for item, value in result.checks] == [
+        ("refused.NodeResourcesFit", 0),
+        ("refused.NoPlugin", None),
+    ]
+    assert not result.holds
+    # The summary, and so the digest, has only those that refused.
+    assert not [measure for measure in result.summary if measure.startswith("refused.")]
+    assert result.measures.items() >= result.summary.items()
+    large = {"name": "large", "at": "0s", "create": {**small, "spec": pod("5")["spec"]}}
+    refused = run(tmp_path, {**spec, "workload": [large]})
+    assert refused.checks[0][1] == refused.summary["refused.NodeResourcesFit"] > 0
+
+
 # -- results ------------------------------------------------------------------------------------
 
 
@@ -324,10 +346,15 @@ def test_options_that_do_not_go_with_a_scenario(
     assert problem in err
 
 
-def test_out_needs_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run_command(capsys, "simulate", "--out", "x")
+@pytest.mark.parametrize(
+    "words", [("--out", "x"), ("--report", "x"), ("--stages", "x"), ("--format", "csv")]
+)
+def test_options_that_need_a_scenario(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, str]
+) -> None:
+    code, _, err = run_command(capsys, "simulate", *words)
     assert code == 2
-    assert "--out needs a scenario" in err
+    assert f"{words[0]} needs a scenario" in err
 
 
 def test_scenario_check_show_and_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -343,6 +370,30 @@ def test_scenario_check_show_and_schema(tmp_path: Path, capsys: pytest.CaptureFi
     code, out, err = run_command(capsys, "scenario", "check", str(tmp_path / "bad.yaml"))
     assert (code, out) == (2, "")
     assert "apiVersion: is required" in err
+
+
+def test_every_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path, BUSY)
+    texts = {
+        "first.yaml": "kind: Scenario\n",
+        "second.yaml": "a: [",
+        "third.yaml": "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nspec: 5\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    first, second, third, missing = (str(tmp_path / name) for name in (*texts, "missing.yaml"))
+    words = ("scenario", "check", first, second, str(good), third, missing)
+    code, out, err = run_command(capsys, *words)
+    assert (code, out) == (2, f"{good}: ok\n")
+    lines = err.splitlines()
+    problems = (
+        (first, "apiVersion: is required"),
+        (second, "line 2: is not YAML"),
+        (third, "spec: "),
+        (missing, "cannot be read"),
+    )
+    for file, problem in problems:
+        assert any(file in line and problem in line for line in lines), (file, err)
 
 
 def test_show_draws_the_arrivals_of_the_run(

@@ -161,6 +161,16 @@ def test_a_malformed_list_of_openb(old: bytes, new: bytes, message: str) -> None
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("priority", [5_000_000_000, 2**31, -(2**31) - 1])
+def test_a_priority_of_more_than_32_bits_is_refused(priority: int) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_csv(f"submit_s,priority\n0,1\n0,{priority}\n".encode(), "t.csv")
+    problem = f"line 3: priority: must be from -2147483648 to 2147483647, got {priority}"
+    assert str(caught.value) == problem
+    own = read_csv(b"submit_s,priority\n0,2147483647\n0,-2147483648\n", "t.csv")
+    assert own.priority.tolist() == [2**31 - 1, -(2**31)]
+
+
 def test_devices_without_an_amount_are_whole_and_an_amount_without_devices_is_of_one() -> None:
     text = b"submit_s,gpu_count,gpu_milli\n0,2,\n1,,300\n2,2,500\n3,,\n4,0,0\n"
     trace = read_csv(text, "t.csv")

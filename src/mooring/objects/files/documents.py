@@ -20,13 +20,20 @@ from typing import Any, NamedTuple, NoReturn, Protocol, cast
 import yaml
 
 from mooring.errors import ConfigError
+from mooring.objects.files.json_numbers import (
+    RefusedNumberError,
+    finite,
+    integer,
+    path_of_refused,
+    refuse_constant,
+)
 from mooring.objects.files.limits import (
     ALIASED_VALUES_MAX,
     DEPTH_MAX,
     DOCUMENTS_MAX,
     PATH_STEPS_MAX,
 )
-from mooring.objects.files.scalars import INTEGER_DIGITS_MAX, resolve
+from mooring.objects.files.scalars import resolve
 
 #: Where a value stands: keys and list positions from the top.
 Path = tuple[str | int, ...]
@@ -116,22 +123,32 @@ def json_document(data: bytes | str) -> Document:
     """Returns the one value of a JSON text.
 
     Raises:
-        ConfigError: With line, and the path if a key stands twice.
+        ConfigError: With line, and the path of a key that stands twice, or of a number that is none
+            for Kubernetes.
     """
+    text = ""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
             _with_whole_characters(text),
             object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-            parse_int=_integer,
+            parse_constant=refuse_constant,
+            parse_float=finite,
+            parse_int=integer,
         )
     except _DuplicateKeyError:
         # The text is YAML as well, and that reader knows where it is.
         for _ in yaml_documents(data):
             pass
         raise ConfigError("has a key twice in one object") from None
+    except RefusedNumberError as error:
+        path = path_of_refused(text)
+        raise ConfigError(
+            error.problem,
+            line=line_of(text, 1, path) if path else None,
+            path=path_text(path) or None,
+            value=error.digits,
+        ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"is not UTF-8 text (byte {error.start})") from None
     except json.JSONDecodeError as error:
@@ -267,22 +284,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         raise _DuplicateKeyError
     return made
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ConfigError("is not a number that Kubernetes knows", value=name)
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    return value if math.isfinite(value) else _refuse_constant(digits)
-
-
-def _integer(digits: str) -> int:
-    # Python refuses to convert some thousands of digits.
-    if len(digits) > INTEGER_DIGITS_MAX:
-        raise ConfigError(f"is an integer of more than {INTEGER_DIGITS_MAX} digits", value=digits)
-    return int(digits)
 
 
 def _children(value: Any) -> Sequence[Any]:

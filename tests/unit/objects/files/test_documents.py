@@ -136,6 +136,20 @@ def test_json_with_infinite_numbers_is_refused(text: str) -> None:
         json_document(text)
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "7" * 5000])
+def test_a_refused_number_of_json_has_its_place(number: str) -> None:
+    text = f'{{"a": 1,\n "items": [2.5,\n  {{"b": 1, "c.d": {number}}}, NaN]}}'
+    with pytest.raises(ConfigError) as caught:
+        json_document(text.encode())
+    error = caught.value
+    assert (error.line, error.path, error.value) == (3, "items[1][c.d]", number)
+
+
+def test_a_refused_number_before_broken_json_is_named() -> None:
+    with pytest.raises(ConfigError, match="not a number that Kubernetes knows, got 'NaN'"):
+        json_document('{"a": NaN, b}')
+
+
 def test_broken_json_tells_line_and_column() -> None:
     with pytest.raises(ConfigError) as caught:
         json_document('{"a": 1,\n  b: 2}')
