@@ -299,6 +299,16 @@ async def _wait(
             recorder.plugin(plugin.name, point, code, recorder.now() - started_s)
 
 
+def cancelled_work(error: BaseException) -> SchedulerError:
+    """Returns the error of an attempt in which a plugin leaked a cancellation of its own work.
+
+    Args:
+        error: The cancellation, with the plugin's name as a note.
+    """
+    running = next(iter(getattr(error, "__notes__", ())), "running a plugin")
+    return SchedulerError(f"{running}: its own work was cancelled")
+
+
 class AwaitedPlugin(NamedTuple):
     """A call of a plugin that has not returned: the plugin, its extension point and the pod."""
 
