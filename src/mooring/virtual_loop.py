@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,19 @@ EPOCH_S: Final = 1_767_225_600.0
 
 #: Timers due within this many seconds are due now: floats of a virtual year are finer than that.
 RESOLUTION_S: Final = 1e-6
+
+#: Rounds of callbacks within one wait for all other tasks: more than this is without end.
+IDLE_STEPS_MAX: Final = 1_000_000
+
+
+class EndlessWait(AssertionError):
+    """The tasks wait for each other, or wake each other, for ever.
+
+    Attributes:
+        callback: Of the timer that is due when it is noticed; None = no timer is.
+    """
+
+    callback: Callable[..., object] | None = None
 
 
 class _Shuffled(deque[asyncio.Handle]):
@@ -92,6 +106,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         on_step: Called after every round of callbacks, when no callback is half done; what it
             raises ends the run.
         steps: How many rounds there were.
+        idle_steps_max: How many rounds ``until_idle`` takes at most.
     """
 
     _scheduled: list[asyncio.TimerHandle]
@@ -113,6 +128,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.on_step: Callable[[], None] = lambda: None
         self.steps = 0
         self._wait_for_idle: list[asyncio.Future[None]] = []
+        self.idle_steps_max = IDLE_STEPS_MAX
+        self._idle_steps_end = 0
         self._wait_for_time: list[asyncio.Future[None]] = []
 
     def time(self) -> float:
@@ -158,7 +175,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return not self._scheduled or self._scheduled[0].when() > self._now_s + RESOLUTION_S
 
     async def until_idle(self) -> None:
-        """Waits until every other task waits for time or for another one."""
+        """Waits until every other task waits for time or for another one.
+
+        The run of the loop ends with an EndlessWait if they do not within ``idle_steps_max``.
+        """
+        self._idle_steps_end = self.steps + self.idle_steps_max
         await self._added_to(self._wait_for_idle)
 
     async def until_time_moves(self) -> None:
@@ -178,18 +199,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Advances the time exactly to the next timer.
 
         Raises:
-            AssertionError: nothing ever will be.
+            EndlessWait: nothing ever will be, or something always is.
         """
-        if (timeout is None or timeout > 0) and self._wait_for_idle:
-            _set_all(self._wait_for_idle)
-            return
+        due_s = self._scheduled[0].when() if self._scheduled else math.inf
+        is_due = due_s <= self._now_s + RESOLUTION_S
+        if self._wait_for_idle:
+            if (timeout is None or timeout > 0) and not is_due:
+                _set_all(self._wait_for_idle)
+                return
+            if self.steps >= self._idle_steps_end:
+                self._wait_for_idle.clear()  # the next run of the loop cancels the tasks
+                error = EndlessWait(f"the tasks never wait at {self._now_s:g} s of virtual time")
+                if is_due:
+                    error.callback = self._scheduled[0]._callback  # type: ignore[attr-defined]  # noqa: SLF001
+                raise error
         if timeout is None:
-            raise AssertionError("everything waits for something that never comes")
-        if not self._scheduled:
-            return
-        due_s = self._scheduled[0].when()
+            raise EndlessWait("everything waits for something that never comes")
         # What runs now reads a time that is not before the one it waited for.
-        if timeout > 0 or due_s <= self._now_s + RESOLUTION_S:
+        if is_due or (timeout > 0 and self._scheduled):
             self._move_to(due_s)
             _set_all(self._wait_for_time)
 

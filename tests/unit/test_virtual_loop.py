@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 from mooring.clock import seeded_random
-from mooring.virtual_loop import EPOCH_S, LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import EPOCH_S, EndlessWait, LoopClock, VirtualLoop, run_virtually
 
 
 def order_of(seed: int | None, tasks: int = 8) -> list[int]:
@@ -77,6 +78,44 @@ def test_waiting_for_what_never_comes_is_an_error() -> None:
 
     with pytest.raises(AssertionError, match="never comes"):
         run_virtually(work())
+
+
+@pytest.mark.parametrize("wait_s", [1e-9, 1e-8, 1e-6])
+def test_a_wait_below_the_resolution_ends_before_the_loop_is_idle(wait_s: float) -> None:
+    async def wait(loop: VirtualLoop) -> None:
+        due_s = loop.time() + wait_s
+        while loop.time() < due_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due_s):
+                    await asyncio.Event().wait()
+
+    async def work() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.idle_steps_max = 100
+        task = asyncio.create_task(wait(loop))
+        await loop.until_idle()
+        assert task.done()
+        return loop.time()
+
+    assert run_virtually(work()) == wait_s
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 1e-9])
+def test_tasks_that_are_never_idle_are_an_error_with_the_timer_that_is_due(delay_s: float) -> None:
+    def again() -> None:
+        asyncio.get_running_loop().call_later(delay_s, again)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.idle_steps_max = 100
+        again()
+        await loop.until_idle()
+
+    with pytest.raises(EndlessWait, match="never wait at") as caught:
+        run_virtually(work())
+    assert caught.value.callback is again
 
 
 def test_threads_and_sockets_are_refused() -> None:

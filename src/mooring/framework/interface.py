@@ -418,6 +418,7 @@ EXTENSION_POINTS: dict[str, tuple[str, ...]] = {
 #: Methods of plugins that are not extension points, with their parameters.
 COMPANIONS: dict[str, tuple[str, ...]] = {
     "sign": ("pod",),
+    "applies_to": ("pod",),
     "sort_key": ("pod",),
     "events": (),
     "background": (),

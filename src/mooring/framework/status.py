@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +92,7 @@ class Reject(Status):
     def __new__(cls, *reasons: str, resolvable: bool = True) -> Reject:
         """Returns a rejection; each reason is counted on its own in the pod's message."""
         code = Code.UNSCHEDULABLE if resolvable else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        return super().__new__(cls, code, tuple(map(encodable, reasons)))
+        return super().__new__(cls, code, _texts("Reject", reasons))
 
 
 class Pending(Status):
@@ -102,7 +102,7 @@ class Pending(Status):
 
     def __new__(cls, *reasons: str) -> Pending:
         """Returns a rejection; each reason is counted on its own in the pod's message."""
-        return super().__new__(cls, Code.PENDING, tuple(map(encodable, reasons)))
+        return super().__new__(cls, Code.PENDING, _texts("Pending", reasons))
 
 
 class NodeError(Status):
@@ -112,7 +112,14 @@ class NodeError(Status):
 
     def __new__(cls, *reasons: str) -> NodeError:
         """Returns a status whose reasons become the text of the error."""
-        return super().__new__(cls, Code.ERROR, tuple(map(encodable, reasons)))
+        return super().__new__(cls, Code.ERROR, _texts("NodeError", reasons))
+
+
+def _texts(status: str, reasons: tuple[str, ...]) -> tuple[str, ...]:
+    for reason in reasons:
+        if not isinstance(reason, str):
+            raise TypeError(f"{status} takes reasons that are texts, not {reason!r}")
+    return tuple(map(encodable, reasons))
 
 
 class Skip(enum.Enum):
@@ -139,6 +146,20 @@ class PreFilterResult(NamedTuple):
     """PreFilter: only these nodes are evaluated; names of missing nodes are ignored."""
 
     node_names: frozenset[str]
+
+    def names_of(self, plugin: str) -> frozenset[str]:
+        """Returns the names that ``plugin`` returned.
+
+        Raises:
+            PluginError: they are no set of texts.
+        """
+        names: Any = self.node_names
+        if isinstance(names, frozenset):
+            return names
+        if not isinstance(names, Iterable) or isinstance(names, str | bytes):
+            problem = f"returned {self!r}: it takes a frozenset of names of nodes"
+            raise PluginError(plugin, "PreFilter", problem)
+        return frozenset(names)
 
 
 #: The type of ``FilterStatuses.codes``.
@@ -194,6 +215,9 @@ class FilterStatuses:
         Raises:
             PluginError: with the name ``plugin``, if the shape, the type or a code is invalid.
         """
+        codes: Any = self.codes
+        if not isinstance(codes, np.ndarray):
+            raise PluginError(plugin, "Filter", f"codes are {codes!r}, should be an array")
         if self.codes.shape != (length,) or self.codes.dtype != _CODE_TYPE:
             raise PluginError(
                 plugin,
@@ -203,6 +227,11 @@ class FilterStatuses:
             )
         if length and int(np.maximum.reduce(self.codes)) > len(self.table):
             raise PluginError(plugin, "Filter", "a code points past the end of the table")
+        table: list[Any] = self.table
+        for status in table:
+            if not isinstance(status, Status):
+                problem = f"returned {status!r} for a node, not None or Reject"
+                raise PluginError(plugin, "Filter", problem)
         return self
 
 

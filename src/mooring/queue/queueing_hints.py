@@ -7,7 +7,7 @@ Source: pkg/scheduler/scheduler.go (buildQueueingHintMap), backend/queue/schedul
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -205,11 +205,21 @@ def profile_of(pod: Pod | PodInfo) -> str:
     return pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
 
+def _listed(plugin: str, events: Callable[[], Any]) -> list[Any]:
+    registered = events()
+    if registered is None:
+        return []
+    if not isinstance(registered, Iterable):
+        problem = f"returned {registered!r}, not a list of ClusterEventWithHint"
+        raise PluginError(plugin, _EVENTS, problem)
+    return list(registered)
+
+
 def _registered_events(framework: Framework, plugin: Any) -> list[ClusterEventWithHint]:
     events = getattr(plugin, "events", None)
     if events is None:
         return [ClusterEventWithHint(_EVERYTHING)]
-    registered = list(framework.call(plugin, _EVENTS, events) or ())
+    registered: list[Any] = framework.call(plugin, _EVENTS, _listed, plugin.name, events)
     for item in registered:
         if not isinstance(item, ClusterEventWithHint):
             raise PluginError(plugin.name, _EVENTS, f"{item!r} is no ClusterEventWithHint")

@@ -136,12 +136,12 @@ class BindingCycle:
             reason = error
         except Exception as error:  # noqa: BLE001 - our own code: its pod alone fails
             reason = CycleError(error, "binding cycle")
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
             # This task was not cancelled: a plugin leaked the cancellation of a task of its own.
-            reason = SchedulerError("a plugin's own work was cancelled")
+            reason = bind_points.cancelled_work(error)
         if isinstance(reason, Unreachable):
             self._bindings.record_unreachable()
         else:

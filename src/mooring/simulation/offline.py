@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import itertools
 import math
@@ -11,6 +12,7 @@ from typing import Any
 from mooring.clock import Rng, SystemClock, VirtualClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration
 from mooring.errors import PluginError
+from mooring.framework.runtime.bind import cancelled_work
 from mooring.scheduler.profiles import load_profiles
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.simulation.offline_claims import OfflineClaims
@@ -89,11 +91,14 @@ def run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
     Raises:
         PluginError: if it waits; offline nothing would resume it.
+        SchedulerError: if it was cancelled: by a plugin, since offline nothing else does.
     """
     try:
         coroutine.send(None)
     except StopIteration as stop:
         return stop.value
+    except asyncio.CancelledError as error:
+        raise cancelled_work(error) from error
     coroutine.close()
     raise PluginError(
         "", "wait", "awaited something other than handle.until, which never completes offline"

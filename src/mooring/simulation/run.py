@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from mooring.client import ObjectChange
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import ConfigError, NotFound, PluginError, first_error
+from mooring.errors import ConfigError, NotFound, PluginError, SchedulerError, first_error
 from mooring.framework import Reject
+from mooring.framework.runtime.bind import awaited_plugin
 from mooring.garbage import rare_collections
 from mooring.objects.meta import key
 from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.plugins import IN_TREE
 from mooring.queue import QueueName, profile_of
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.driver import merged_weights
@@ -49,7 +51,7 @@ from mooring.simulation.results import (
     Tracker,
 )
 from mooring.state import PodInfo
-from mooring.virtual_loop import LoopClock, VirtualLoop, no_running_loop
+from mooring.virtual_loop import EndlessWait, LoopClock, VirtualLoop, no_running_loop
 
 if TYPE_CHECKING:
     from mooring.scheduler.observer import Observer
@@ -129,10 +131,16 @@ def run_simulation(workload: Workload, options: SimulationOptions | None = None)
 
 
 def run_to_end(loop: VirtualLoop, run: Coroutine[Any, Any, _Result]) -> _Result:
-    """Runs a simulation on its loop, and closes the loop; of several errors the first is raised."""
+    """Runs a simulation on its loop, and closes the loop; of several errors the first is raised.
+
+    Raises:
+        SchedulerError: a plugin awaits something that never comes, or never ends to call itself.
+    """
     try:
         with no_running_loop(), rare_collections(), without_warnings():
             return loop.run_until_complete(run)
+    except EndlessWait as error:
+        raise _error_of_plugin(loop, error) or error from None
     except BaseExceptionGroup as group:
         raise first_error(group) from None
     finally:
@@ -142,6 +150,21 @@ def run_to_end(loop: VirtualLoop, run: Coroutine[Any, Any, _Result]) -> _Result:
             with no_running_loop():
                 loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.close()
+
+
+def _error_of_plugin(loop: VirtualLoop, error: EndlessWait) -> SchedulerError | None:
+    """Returns the error of a plugin for which the tasks of a loop wait; None = of no plugin."""
+    callback = getattr(error.callback, "func", error.callback)  # of a partial
+    module = getattr(callback, "__module__", None) or "mooring"
+    if module.partition(".")[0] not in ("mooring", "asyncio", "_asyncio"):
+        name = f"{module}.{getattr(callback, '__qualname__', callback)}"
+        return SchedulerError(f"{name} is called again and again: {error}")
+    calls = [awaited_plugin(task.get_coro()) for task in asyncio.all_tasks(loop)]
+    of_plugins = [call for call in calls if call is not None and call.plugin not in IN_TREE]
+    if not of_plugins:
+        return None
+    plugin, point, pod = min(of_plugins)
+    return PluginError(plugin, point, f"has not returned for pod {pod}: {error}")
 
 
 class SimulationRun:

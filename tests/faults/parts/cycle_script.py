@@ -320,7 +320,7 @@ class Script:
         if point in AWAITED:
             self._awaited += 1
             if self._awaited % LEAKED_EVERY == 0:
-                self.texts.expect(uid, "a plugin's own work was cancelled")
+                self.texts.expect(uid, "its own work was cancelled")
                 raise asyncio.CancelledError
         self.texts.expect_of(uid, point, f"injected failure in {point}")
         raise ValueError(f"injected failure in {point}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,14 @@ def test_statuses_of_a_wrong_shape_are_the_plugins_error(codes: np.ndarray, prob
     with pytest.raises(PluginError, match=problem) as caught:
         FilterStatuses(codes, [Reject("a")]).checked("Mine", 3)
     assert caught.value.plugin == "Mine"
+
+
+@pytest.mark.parametrize("status", [Reject, Pending, NodeError])
+@pytest.mark.parametrize("reason", [5, None, b"full", ["full"]])
+def test_reasons_are_texts(status: Any, reason: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        status("full", reason)
+    assert str(caught.value) == f"{status.__name__} takes reasons that are texts, not {reason!r}"
 
 
 @pytest.mark.parametrize("status", [Reject, Pending, NodeError])

@@ -186,6 +186,16 @@ def test_a_registration_that_is_none_is_reported_at_once() -> None:
         hints_of(Near("Near"))
 
 
+@pytest.mark.parametrize("events", [5, True])
+def test_registrations_that_are_no_list_are_reported_with_the_plugin(events: Any) -> None:
+    class Wrong(PluginWithoutEvents):
+        def events(self) -> Any:
+            return events
+
+    with pytest.raises(PluginError, match=f'EventsToRegister plugin "W": returned {events}, not'):
+        hints_of(Wrong("W"))
+
+
 # -- what it means --------------------------------------------------------------------------------
 
 

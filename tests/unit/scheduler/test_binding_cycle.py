@@ -54,7 +54,7 @@ async def test_pre_bind_runs_before_the_binding_and_the_pod_is_announced() -> No
         (
             asyncio.CancelledError(),
             "SchedulerError",
-            "a plugin's own work was cancelled",
+            'running PreBind plugin "Prepares": its own work was cancelled',
         ),
     ],
 )

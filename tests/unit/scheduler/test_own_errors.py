@@ -67,8 +67,7 @@ class Turns:
     def filter(self, cycle: Any, nodes: Any) -> FilterStatuses:
         if not self.is_poison:
             return FilterStatuses.feasible(len(nodes))
-        table: Any = ["no room"]
-        return FilterStatuses(np.ones(len(nodes), dtype=np.uint16), table)
+        return FilterStatuses(np.ones(len(nodes), dtype=np.uint16), [Unreadable("odd")])
 
 
 @virtually
@@ -92,5 +91,5 @@ async def test_the_node_is_looked_at_once_more_after_the_calls_of_extenders() ->
         await life.until_seen("failed", "web")
         turns.is_poison = False
         text = life.observer.of("failed")[0][2]
-        assert text.startswith("scheduling cycle: AttributeError: ")
+        assert text.startswith("scheduling cycle: LookupError: ")
         await life.until_seen("bound", "web")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mooring.config import default_configuration
 from mooring.framework import Reject
-from mooring.framework.status import FilterStatuses, PostFilterResult
+from mooring.framework.status import FilterStatuses, PostFilterResult, Status
 from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
 from tests.helpers.configurations import NO_POST_FILTER, in_vain
@@ -266,16 +266,22 @@ async def test_a_poison_pod_is_quarantined_and_its_event_and_condition_say_so() 
         assert life.service.queue.quarantined_count == 0
 
 
+class Unreadable(Reject):
+    """A status at which our own code raises when it reads it."""
+
+    def named(self, plugin: str) -> Status:
+        raise LookupError(f"no status of {plugin}")
+
+
 class Table:
-    """A filter whose statuses are no statuses: our own code raises when it reads them."""
+    """A filter with such statuses."""
 
     name = "Table"
 
     def filter(self, cycle: Any, nodes: Any) -> FilterStatuses:
         if cycle.pod.metadata.name != "poison":
             return FilterStatuses.feasible(len(nodes))
-        table: Any = ["no room"]
-        return FilterStatuses(np.ones(len(nodes), dtype=np.uint16), table)
+        return FilterStatuses(np.ones(len(nodes), dtype=np.uint16), [Unreadable("odd")])
 
 
 @virtually
@@ -283,7 +289,7 @@ async def test_an_exception_in_our_own_code_fails_the_pod_and_not_the_scheduler(
     async with run_scheduler(make_node("a"), plugins=[Table()], at_rest=False) as life:
         await life.create(make_pod("poison"))
         await life.until_seen("failed", "poison", times=3)
-        assert life.observer.of("failed")[0][2].startswith("scheduling cycle: AttributeError: ")
+        assert life.observer.of("failed")[0][2].startswith("scheduling cycle: LookupError: ")
         assert life.service.queue.quarantined_count == 1
         assert life.service.queue.quarantine.counts == {"mooring": 1}
         await life.create(make_pod("sound"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -247,6 +248,20 @@ def test_a_pre_bind_that_waits_for_anything_else_is_reported() -> None:
 
     assert outcome.result == "error"
     assert "awaited something other than handle.until" in outcome.message
+    assert usage(found, "a") == (0, 0)
+
+
+def test_a_pre_bind_whose_own_work_is_cancelled_fails_its_pod() -> None:
+    class Leaks:
+        name = "Leaks"
+
+        async def pre_bind(self, cycle: Cycle, node_name: str) -> None:
+            raise asyncio.CancelledError
+
+    found, outcome = carried_out(Leaks())
+
+    assert outcome.result == "error"
+    assert outcome.message == 'running PreBind plugin "Leaks": its own work was cancelled'
     assert usage(found, "a") == (0, 0)
 
 

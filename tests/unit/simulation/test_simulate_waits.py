@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from mooring.framework import Cycle, Wait
+import pytest
+
+from mooring.errors import PluginError, SchedulerError
+from mooring.framework import Cycle, Reject, Wait
+from mooring.framework.interface import Handle
+from mooring.framework.per_node import per_node
 from mooring.objects.pod import Pod
 from mooring.simulation.results import PLACED, REFUSED
 from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
@@ -48,3 +54,54 @@ def test_the_simulation_ends_although_a_pod_waits_again_and_again() -> None:
     simulation = simulated("slow-1")
 
     assert [result.outcome for result in simulation.results] == [REFUSED]
+
+
+def simulated_with(plugin: Any) -> Simulation:
+    options = SimulationOptions(plugins=[plugin])
+    return run_simulation(workload_of("waits", [make_node("a"), make_pod("web")]), options)
+
+
+@pytest.mark.parametrize("wait_s", [-5.0, 0.0, 1e-9, 1e-8, 1e-6, 1e-5])
+def test_a_wait_that_is_hardly_one_ends_like_any_other(wait_s: float) -> None:
+    class Hardly:
+        name = "Hardly"
+
+        def permit(self, cycle: Cycle, node_name: str) -> Wait:
+            del cycle, node_name
+            return Wait(wait_s)
+
+    (result,) = simulated_with(Hardly()).results
+
+    assert (result.outcome, result.plugins) == (REFUSED, ["Hardly"])
+
+
+class Activates:
+    """Puts each pod that it rejects back to the active queue."""
+
+    name = "Activates"
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    @per_node
+    def filter(self, pod: Any, node: Any) -> Reject:
+        del node
+        self._handle.activate(pod.uid)
+        return Reject("no")
+
+
+def test_a_plugin_that_requeues_the_pod_that_it_rejects_ends_the_simulation() -> None:
+    with pytest.raises(SchedulerError, match=r"default/web is retried for ever: .* Activates"):
+        simulated_with(f"{__name__}:Activates")
+
+
+def test_a_plugin_that_awaits_what_never_comes_is_named_with_its_pod() -> None:
+    class Awaits:
+        name = "Awaits"
+
+        async def pre_bind(self, cycle: Cycle, node_name: str) -> None:
+            del cycle, node_name
+            await asyncio.Event().wait()
+
+    with pytest.raises(PluginError, match=r'PreBind plugin "Awaits": .*default/web: .*never'):
+        simulated_with(Awaits())

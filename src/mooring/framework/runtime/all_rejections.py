@@ -53,6 +53,7 @@ def all_rejections(
     for plugin in framework.selection.applicable("pre_filter", cycle):
         try:
             result = _pre_filter(framework, cycle, plugin)
+            included = _names_of(plugin, result)
         except PluginError as error:
             errors[plugin.name] = str(error)
             cycle.skipped |= {plugin.name}
@@ -61,7 +62,7 @@ def all_rejections(
             cycle.skipped |= {plugin.name}
         elif isinstance(result, PreFilterResult):
             left_out = _left_out(plugin.name)
-            excluded = [name for name in names if name not in result.node_names]
+            excluded = [name for name in names if name not in included]
             of_nodes |= {name: [*of_nodes.get(name, ()), left_out] for name in excluded}
         elif isinstance(result, Status):
             of_pod.append(rejection(framework.status_of(plugin, "PreFilter", result)))
@@ -71,6 +72,10 @@ def all_rejections(
             _filter(framework, cycle, plugin.name, rows, of_nodes, errors)
     in_order = {name: tuple(of_nodes[name]) for name in names if name in of_nodes}
     return AllRejections(tuple(of_pod), in_order, errors)
+
+
+def _names_of(plugin: Any, result: Any) -> frozenset[str]:
+    return result.names_of(plugin.name) if isinstance(result, PreFilterResult) else frozenset()
 
 
 def _left_out(plugin: str) -> Rejection:

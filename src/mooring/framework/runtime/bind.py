@@ -9,10 +9,11 @@ RunPreBindPlugins, RunBindPlugins).
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring.errors import ExtenderError, PluginError, SchedulerError, exception_text
 from mooring.framework.cycle_state import Cycle
@@ -296,3 +297,32 @@ async def _wait(
     finally:
         if cycle.is_timed:
             recorder.plugin(plugin.name, point, code, recorder.now() - started_s)
+
+
+def cancelled_work(error: BaseException) -> SchedulerError:
+    """Returns the error of an attempt in which a plugin leaked a cancellation of its own work.
+
+    Args:
+        error: The cancellation, with the plugin's name as a note.
+    """
+    running = next(iter(getattr(error, "__notes__", ())), "running a plugin")
+    return SchedulerError(f"{running}: its own work was cancelled")
+
+
+class AwaitedPlugin(NamedTuple):
+    """A call of a plugin that has not returned: the plugin, its extension point and the pod."""
+
+    plugin: str
+    point: str
+    pod: str
+
+
+def awaited_plugin(waiting: Any) -> AwaitedPlugin | None:
+    """Returns the plugin that a suspended coroutine awaits; None = it awaits something else."""
+    while inspect.iscoroutine(waiting):
+        frame = waiting.cr_frame
+        if frame is not None and frame.f_code is _wait.__code__:
+            call = frame.f_locals
+            return AwaitedPlugin(call["plugin"].name, call["point"], call["cycle"].pod.key)
+        waiting = waiting.cr_await
+    return None

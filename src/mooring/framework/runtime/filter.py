@@ -170,7 +170,8 @@ def _run_pre_filter(
             cycle.skipped |= {plugin.name}
         elif isinstance(result, PreFilterResult):
             narrowed_by.append(plugin.name)
-            names = result.node_names if names is None else names & result.node_names
+            names_of = result.names_of(plugin.name)
+            names = names_of if names is None else names & names_of
             if not names:
                 _stop_pre_filter(framework, cycle, restored, plugin)
                 return PreFilterOutcome(names, no_node_left(narrowed_by), tuple(narrowed_by))

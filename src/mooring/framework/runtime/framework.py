@@ -28,7 +28,7 @@ from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
 from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.framework.runtime.result_cache import CacheablePlugin, CachedResults, ResultCache
 from mooring.framework.runtime.selection import PluginSelection
-from mooring.framework.runtime.signatures import Signatures
+from mooring.framework.runtime.signatures import Signatures, sign
 from mooring.framework.runtime.timings import ERROR, SUCCESS, Timings
 from mooring.framework.status import Status
 from mooring.framework.waiting_pods import WaitingPods
@@ -232,10 +232,7 @@ class Framework:
         if plugin in fragments:
             return fragments[plugin]
         signer = self._signers.get(plugin)
-        if signer is None:
-            return None
-        fragment: Hashable | None = self.call(signer, "Sign", signer.sign, pod)
-        return fragment
+        return None if signer is None else sign(signer, pod, self.call)
 
     def less(self, a: Any, b: Any) -> bool:
         """Returns True if ``a`` is popped before ``b``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -104,6 +104,7 @@ def _run_plugins(
         result = framework.call(plugin, "PostFilter", plugin.post_filter, cycle, diagnosis)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"returned {result!r}")
+        _check_victims(plugin, result)
         if result.claim_change is not None:
             changes.append(result.claim_change)
         if extenders and result.status is None and result.candidates is not None:
@@ -123,6 +124,18 @@ def _run_plugins(
         reasons += status.reasons
         rejected_by = rejected_by or plugin.name
     return _with_message(diagnosis, merged._replace(status=Reject(*reasons).named(rejected_by)))
+
+
+def _check_victims(plugin: Any, result: PostFilterResult) -> None:
+    """Validates that the victims are pods.
+
+    Raises:
+        PluginError: they are not.
+    """
+    victims: Any = result.victims
+    if not isinstance(victims, Sequence) or not all(isinstance(pod, PodInfo) for pod in victims):
+        problem = f"returned the victims {victims!r}, not a tuple of pods (PodInfo)"
+        raise PluginError(plugin.name, "PostFilter", problem)
 
 
 def _with_message(diagnosis: Diagnosis, result: PostFilterResult) -> PostFilterResult:

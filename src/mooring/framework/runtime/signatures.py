@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from mooring.errors import PluginError
 from mooring.objects.pod import (
     PersistentVolumeClaimVolume,
     PodResourceClaim,
@@ -108,7 +109,7 @@ class Signatures:
     def _sign(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
         fragments = {}
         for plugin in self._cacheable:
-            fragment = call(plugin, "Sign", plugin.sign, pod)
+            fragment = sign(plugin, pod, call)
             if fragment is not None:
                 fragments[plugin.name] = fragment
         idle = [
@@ -119,6 +120,21 @@ class Signatures:
         signature = Signature(fragments, idle)
         key = (signature.idle_plugins, *fragments.items())
         return self._by_fragments.setdefault(key, signature)
+
+
+def sign(plugin: Any, pod: PodInfo, call: Callable[..., Any]) -> Hashable | None:
+    """Returns the plugin's fragment of the pod's signature; ``call`` as in ``Signatures.of``.
+
+    Raises:
+        PluginError: the plugin fails, or returns what is not hashable.
+    """
+    fragment: Hashable | None = call(plugin, "Sign", plugin.sign, pod)
+    try:
+        hash(fragment)
+    except TypeError:
+        problem = f"returned {fragment!r}, which is not hashable"
+        raise PluginError(plugin.name, "Sign", problem) from None  # its location says nothing
+    return fragment
 
 
 def _template_of(pod: PodInfo, spec: PodSpec, status: PodStatus) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from mooring.errors import SchedulerError
 from mooring.queue import FLUSH_INTERVAL_S, QueuedPod, QueueName, SchedulingQueue
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.virtual_loop import VirtualLoop
@@ -28,6 +29,9 @@ ERRORS_MAX: Final = 3
 #: Without any progress for so many seconds, pods that are retried are not waited for: longer than
 #: the flush of unschedulable pods and the longest wait in Permit take together.
 STALLED_S: Final = 1800.0
+#: A pod with so many attempts within a second, while nothing else happens, is retried for ever: a
+#: plugin requeues it each time. Honest retries follow an action, or a pod that was bound or left.
+ATTEMPTS_MAX: Final = 10_000
 
 #: The order of actions at one instant.
 PHASE_NODES, PHASE_PODS, PHASE_CONTROLLERS, PHASE_ARRIVALS = range(4)
@@ -92,6 +96,9 @@ class Engine:
         self._numbers = itertools.count()
         self._progress_s = loop.time()
         self._foreground = 0
+        #: UID -> attempts since the last action or progress, in this second of virtual time.
+        self._attempts: dict[str, int] = {}
+        self._attempts_second = 0
         self._attempt_s = attempt_s
         self._skips_retries = skips_retries
         #: When the attempt that is under way ends; infinity = there is none.
@@ -100,6 +107,7 @@ class Engine:
     def note_progress(self) -> None:
         """Notes that the cluster has changed: a pod was bound, or has left."""
         self._progress_s = self._loop.time()
+        self._attempts.clear()
 
     def now_s(self) -> float:
         """Returns virtual seconds."""
@@ -123,6 +131,9 @@ class Engine:
         Args:
             end_s: The time.
             on_settled: Called when nothing is left to do; returns whether it has added something.
+
+        Raises:
+            SchedulerError: a pod is retried without end, while nothing else happens.
         """
         while True:
             await self._run_instant()
@@ -151,6 +162,7 @@ class Engine:
         if queue.next_flush_at_s() <= self._loop.time():
             queue.flush()
         while self._may_attempt() and (entry := queue.pop()) is not None:
+            self._count_attempt(entry)
             self._scheduler.scheduler.schedule_one(entry)
             while not self._is_quiet():
                 await self._let_others_work()
@@ -169,6 +181,23 @@ class Engine:
             return True
         return False
 
+    def _count_attempt(self, entry: QueuedPod) -> None:
+        """Counts an attempt.
+
+        Raises:
+            SchedulerError: the pod has had too many.
+        """
+        second = int(self._loop.time())
+        if second != self._attempts_second:
+            self._attempts_second = second
+            self._attempts.clear()
+        count = self._attempts[entry.uid] = self._attempts.get(entry.uid, 0) + 1
+        if count > ATTEMPTS_MAX:
+            raise SchedulerError(
+                f"pod {entry.pod.key} is retried for ever: {ATTEMPTS_MAX} attempts within a second"
+                f" of virtual time, and nothing has changed; {_last_failure(entry)}"
+            )
+
     def _is_quiet(self) -> bool:
         """Runs the actions that are due; returns whether no task and no controller has work."""
         actions, now_s, loop = self._actions, self._loop.time(), self._loop
@@ -177,6 +206,7 @@ class Engine:
                 return self._next_controller() is None
             _, _, _, run, is_background = heapq.heappop(actions)
             self._foreground -= not is_background
+            self._attempts.clear()
             run()
         return False
 
@@ -237,3 +267,12 @@ class Engine:
 def _will_be_retried(entry: QueuedPod) -> bool:
     """Returns whether a pod in a queue is waited for; one that fails for ever is not."""
     return entry.queue_name is not QueueName.BACKOFF or entry.consecutive_errors < ERRORS_MAX
+
+
+def _last_failure(entry: QueuedPod) -> str:
+    """Returns which plugin ended the last attempt of a pod."""
+    if entry.rejectors:
+        return f"it is rejected by plugin {', '.join(sorted(entry.rejectors))} each time"
+    if entry.failing_plugin:
+        return f"plugin {entry.failing_plugin} fails each time"
+    return "each attempt ends with an error"

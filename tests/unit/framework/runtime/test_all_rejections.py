@@ -95,6 +95,13 @@ def test_every_filter_that_rejects_a_node_is_listed_in_order() -> None:
     assert list(result.of_nodes) == ["b", "c"]
 
 
+def test_names_of_nodes_that_are_a_text_are_an_error_of_the_plugin() -> None:
+    result = rejections(PreFilters("Texts", PreFilterResult("worker-1")))  # type: ignore[arg-type]
+
+    assert "running PreFilter plugin" in result.errors["Texts"]
+    assert not result.of_nodes
+
+
 def test_of_one_node_only_its_rejections_are_listed() -> None:
     plugins = [Not("A", "b", "c"), PreFilters("B", PreFilterResult(frozenset("a")), "c")]
 

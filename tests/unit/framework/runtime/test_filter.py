@@ -203,7 +203,12 @@ def test_an_exception_in_pre_filter_names_plugin_point_and_error() -> None:
     assert str(caught.value) == 'running PreFilter plugin "Bad": ValueError: seven'
 
 
-@pytest.mark.parametrize("answer", ["no", True, {"a"}])
+NO_NAMES: list[Any] = ["abcd", b"a", None, 5]
+
+
+@pytest.mark.parametrize(
+    "answer", ["no", True, {"a"}, *(PreFilterResult(names) for names in NO_NAMES)]
+)
 def test_an_answer_that_means_nothing_is_an_error(answer: Any) -> None:
     with pytest.raises(PluginError, match=r'PreFilter plugin "Bad": returned'):
         decided(Before("Bad", answer, []))
@@ -252,6 +257,11 @@ def test_a_filter_is_not_called_when_no_node_is_left() -> None:
         (
             FilterStatuses(np.ones(4, dtype=np.int64), [Reject("x")]),
             "codes are int64 of shape (4,), should be uint16 of shape (4,)",
+        ),
+        (FilterStatuses([0], []), "codes are [0], should be an array"),  # type: ignore[arg-type]
+        (
+            FilterStatuses.of([None, "no", Reject("x"), None]),  # type: ignore[list-item]
+            "returned 'no' for a node, not None or Reject",
         ),
     ],
 )

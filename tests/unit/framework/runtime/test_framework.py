@@ -339,6 +339,26 @@ def test_an_error_in_sign_is_one_of_that_pod() -> None:
         decided(Harness([make_node("a")], [Illiterate()]), pod())
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_fragment_that_is_not_hashable_is_an_error_of_the_plugin(*, reads: bool) -> None:
+    class Lists:
+        name = "Lists"
+
+        def sign(self, pod: PodInfo) -> Any:
+            return [pod.priority]
+
+        @per_node
+        def filter(self, pod: PodInfo, node: Any) -> None: ...
+
+    plugin: Any = Lists()
+    if reads:
+        plugin.reads = Change.LABELS
+    framework = Harness([make_node("a")], [plugin]).framework
+
+    with pytest.raises(PluginError, match=r'Sign plugin "Lists": returned \[0\], .* not hashable'):
+        framework.fragment("Lists", pod())
+
+
 class AtPoint:
     """Has one method, of an extension point."""
 

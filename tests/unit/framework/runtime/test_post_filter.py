@@ -16,6 +16,7 @@ from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
 
 NO = Reject("no victims")
+POD = PodInfo(make_pod("victim"))
 
 
 class Tries:
@@ -89,6 +90,9 @@ def test_the_last_word_on_the_nomination_counts_and_silence_is_no_word(
         (None, "returned None"),
         (NO, "returned Reject(code="),
         (PostFilterResult("no"), "returned 'no'"),  # type: ignore[arg-type]
+        (PostFilterResult(None, "a", ("zzz",)), "returned the victims ('zzz',)"),  # type: ignore[arg-type]
+        (PostFilterResult(None, "a", POD), "returned the victims PodInfo"),  # type: ignore[arg-type]
+        (PostFilterResult(None, "a", None), "returned the victims None"),  # type: ignore[arg-type]
     ],
 )
 def test_a_failure_leaves_the_pod_unschedulable_and_is_reported(answer: Any, told: str) -> None:
