@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/preemption/executor.go (the event and the messag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -63,14 +63,21 @@ class PreemptionEvents(Reporting):
         """Returns the scheduler of a new pod."""
         return self._rng.choice(SCHEDULERS)
 
-    def note_unwritten(self, nominated: Pod) -> None:
-        """Draws whether the nomination of a pod, which has none in its status, is being written."""
-        if self._late.random() < UNWRITTEN_SHARE:
-            self._unwritten.add(nominated.metadata.uid)
+    def note_nominated(self, pod: Pod) -> None:
+        """Draws whether a nomination that is not in the pod's status is still to be written."""
+        if not pod.status.nominated_node_name and self._late.random() < UNWRITTEN_SHARE:
+            self._unwritten.add(pod.metadata.uid)
 
-    def is_unwritten(self, uid: str) -> bool:
-        """Returns whether a nomination has to be withdrawn."""
-        return uid in self._unwritten
+    def unwritten(self, pods: Sequence[PodInfo]) -> list[str]:
+        """Returns the UIDs of those of the pods whose nomination has to be withdrawn."""
+        return [info.uid for info in pods if info.uid in self._unwritten]
+
+    def check_withdrawn(self, uids: Sequence[str], live: Collection[str], nominator: Any) -> None:
+        """Checks that these nominations of pods that live were withdrawn, also in memory."""
+        for uid in uids:
+            is_withdrawn = uid in self.withdrawn
+            if (uid in live and not is_withdrawn) or (is_withdrawn and nominator.node_of(uid)):
+                self._report(f"the nomination of {uid} is not withdrawn")
 
     def withdraw_nomination(self, pod: Pod) -> bool:
         """Withdraws a nomination that is not written yet."""

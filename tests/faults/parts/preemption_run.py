@@ -248,8 +248,7 @@ class PreemptionRun:
             named = replace(lower.pod, status=replace(lower.pod.status, **is_named))
             self._pods[lower.key] = named
             self._nominator.nominate(PodInfo(named), NODE)
-            if not named.status.nominated_node_name:
-                self._events.note_unwritten(named)
+            self._events.note_nominated(named)
             if rng.random() < 0.4:
                 self._tasks.create_task(self._end_nominated(PodInfo(named)))
         for victim in victims:
@@ -287,18 +286,11 @@ class PreemptionRun:
 
     async def _on_clear(self, preemptor: PodInfo, node_name: str) -> bool:
         """Compares the cleared nominations: those at the beginning, of pods that live till then."""
-        before = [
-            info
-            for info in self._nominator.pods_on(node_name)
-            if info.priority < preemptor.priority and info.status.nominated_node_name
-        ]
-        unwritten = [
-            info.uid
-            for info in self._nominator.pods_on(node_name)
-            if info.priority < preemptor.priority and self._events.is_unwritten(info.uid)
-        ]
-        cleared: list[str] = []
-        self._cleared[preemptor.uid] = cleared
+        pods = self._nominator.pods_on(node_name)
+        lower = [info for info in pods if info.priority < preemptor.priority]
+        before = [info for info in lower if info.status.nominated_node_name]
+        unwritten = self._events.unwritten(lower)
+        cleared = self._cleared[preemptor.uid] = list[str]()
         token = _CLEARS_FOR.set(preemptor.uid)
         is_cleared: bool = await self._real_clear(preemptor, node_name)
         _CLEARS_FOR.reset(token)
@@ -306,11 +298,7 @@ class PreemptionRun:
         expected = [info.uid for info in before if info.uid in live]
         if cleared != expected:
             self.problems.append(f"the nominations {cleared} are cleared, not {expected}")
-        for uid in unwritten:
-            if (uid in live and uid not in self._events.withdrawn) or (
-                uid in self._events.withdrawn and self._nominator.node_of(uid)
-            ):
-                self.problems.append(f"the nomination of {uid} is not withdrawn")
+        self._events.check_withdrawn(unwritten, live, self._nominator)
         return is_cleared
 
     async def _end_nominated(self, info: PodInfo) -> None:
