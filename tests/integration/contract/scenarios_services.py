@@ -36,6 +36,14 @@ def _hide(api: Api, answer: Answer) -> dict[str, Any]:
     return found
 
 
+def _node_port(namespace: str) -> int:
+    """Returns the first of ten node ports, which no Service gets by chance.
+
+    Another test may run the same scenario on the same server, in another namespace.
+    """
+    return 30040 if "real" in namespace else 30060
+
+
 @scenario
 def a_service_gets_an_address(api: Api, namespace: str) -> None:
     services = path("api/v1", namespace, "services")
@@ -202,7 +210,7 @@ def a_change_of_the_type_drops_what_the_type_before_needed(api: Api, namespace: 
     services = path("api/v1", namespace, "services")
     local = {"externalTrafficPolicy": "Local"}
     classed = {"loadBalancerClass": "a/b", "loadBalancerSourceRanges": ["1.0.0.0/8"]}
-    checked = {**local, "healthCheckNodePort": 31999}
+    checked = {**local, "healthCheckNodePort": _node_port(namespace) + 9}
     manual = {"allocateLoadBalancerNodePorts": False}
     changes: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("LoadBalancer", {}, {"type": "ClusterIP"}),
@@ -235,13 +243,14 @@ def ports_of_several_protocols_share_a_node_port(api: Api, namespace: str) -> No
     services = path("api/v1", namespace, "services")
     tcp, udp = ({"name": name, "port": 53, "protocol": name.upper()} for name in ("tcp", "udp"))
     web = {"name": "web", "port": 80}
+    first = _node_port(namespace)
     for number, ports in enumerate(
         [
-            [{**tcp, "nodePort": 31888}, {**udp, "nodePort": 31888}],
+            [{**tcp, "nodePort": first}, {**udp, "nodePort": first}],
             [tcp, udp],
-            [tcp, {**udp, "nodePort": 31889}, web],
-            [{**tcp, "nodePort": 31890}, {**udp, "nodePort": 31891}],
-            [{**tcp, "nodePort": 31892}, udp],
+            [tcp, {**udp, "nodePort": first + 1}, web],
+            [{**tcp, "nodePort": first + 2}, {**udp, "nodePort": first + 3}],
+            [{**tcp, "nodePort": first + 4}, udp],
         ]
     ):
         name = f"p{number}"
