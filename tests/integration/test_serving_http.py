@@ -202,6 +202,11 @@ def test_a_short_or_missing_token_is_reported(tmp_path: Path) -> None:
         talking(talk, token_file=str(path))
     with pytest.raises(ConfigError, match="more than 4096 bytes"):
         talking(talk, token_file="/dev/urandom")
+    path.write_text("x" * 4096 + "\n" * 100 + "y")
+    with pytest.raises(ConfigError, match="more than 4096 bytes"):
+        talking(talk, token_file=str(path))
+    path.write_text("x" * 4096 + "\r\n")
+    talking(talk, token_file=str(path))
 
 
 def test_health_and_metrics() -> None:

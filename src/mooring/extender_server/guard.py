@@ -26,6 +26,8 @@ from mooring.extender_server.options import ServeOptions
 TOKEN_BYTES_MIN = 16
 #: Longer ones do not fit into the head of a request.
 TOKEN_BYTES_MAX = 4096
+#: White space around a token, such as the end of its line.
+_SPACES_MAX = 64
 
 
 def check_credentials(options: ServeOptions, *, binds: bool) -> None:
@@ -54,12 +56,14 @@ def read_token(options: ServeOptions) -> bytes:
         return b""
     try:
         with Path(options.token_file).open("rb") as file:
-            token = file.read(TOKEN_BYTES_MAX + 1).strip()
+            content = file.read(TOKEN_BYTES_MAX + _SPACES_MAX + 1)
     except OSError as error:
         raise ConfigError(error.strerror or str(error), path=options.token_file) from error
+    token = content.strip()
     if len(token) < TOKEN_BYTES_MIN:
         raise ConfigError(f"has fewer than {TOKEN_BYTES_MIN} bytes", path=options.token_file)
-    if len(token) > TOKEN_BYTES_MAX:
+    # The rest of a longer file was not read: what is stripped of it need not be its end.
+    if len(token) > TOKEN_BYTES_MAX or len(content) > TOKEN_BYTES_MAX + _SPACES_MAX:
         raise ConfigError(f"has more than {TOKEN_BYTES_MAX} bytes", path=options.token_file)
     return token
 
