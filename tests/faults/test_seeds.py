@@ -9,18 +9,20 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from tests.faults.harness.faults import Faults
+from mooring.clock import seeded_random
+from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.least_counts import LEAST, too_rare
 from tests.faults.harness.records import compared
 from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Report, drawn_faults, run_scenario
 from tests.faults.harness.swarm import crowded, scenario_of
 from tests.faults.harness.trace import InvariantBroken
+from tests.helpers.virtual_loop import run_virtually
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,6 +63,19 @@ def test_the_swarm_takes_every_path_and_leaves_every_fault_out_at_times() -> Non
     for field in fields(Faults):
         count = sum(field.name in report.fired for report in reports)
         assert 0 < count < len(reports), field.name
+
+
+def test_the_bindings_of_broken_pods_are_refused_with_each_status() -> None:
+    async def codes() -> Counter[int]:
+        network = FaultyNetwork(seeded_random(1))
+        network.faults = replace(Faults(), broken_pods=0.5)
+        counts = Counter(network.broken_code(f"pods/p{number}/binding") for number in range(400))
+        assert network.fired["broken_pods"] == 400 - counts[0]
+        return counts
+
+    counts = run_virtually(codes())
+    assert counts.keys() == {0, 500, 403, 409, 422}
+    assert min(counts.values()) >= 20
 
 
 def test_a_path_that_falls_silent_is_reported() -> None:

@@ -11,10 +11,6 @@ from typing import Final
 LEAST: Final = {
     # Faults of the network.
     "fault broken_pods": 4,
-    "fault broken_pods 403": 1,
-    "fault broken_pods 409": 1,
-    "fault broken_pods 422": 1,
-    "fault broken_pods 500": 1,
     "fault conflict": 10,
     "fault cut": 40,
     "fault expired": 50,
